@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: ISC */
+/* common/lock.c - the steps by which a process gives up power for good.
+ * Called by every process of weir with its last resource in hand; each step fails closed. */
+#include "common/lock.h"
+
+#include <cap-ng.h>
+#include <errno.h>
+#include <linux/landlock.h>
+#include <linux/securebits.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/feature.h"
+#include "common/scope.h"
+
+/* Debian 12's <linux/landlock.h> ends at ABI 2; these are of Linux 6.16. */
+#define FS_ABI1 ((1ULL << 13) - 1) /* execute … make_sym */
+#define FS_REFER (1ULL << 13)	   /* ABI 2 */
+#define FS_TRUNCATE (1ULL << 14)   /* ABI 3 */
+#define FS_IOCTL_DEV (1ULL << 15)  /* ABI 5 */
+#define NET_BIND_TCP (1ULL << 0)   /* ABI 4 */
+#define NET_CONNECT_TCP (1ULL << 1)
+#define SCOPE_ABSTRACT (1ULL << 0) /* ABI 6 */
+#define SCOPE_SIGNAL (1ULL << 1)
+
+struct ruleset {
+	uint64_t fs, net, scoped;
+};
+
+int lock_caps(void)
+{
+	static const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+					  SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
+					  SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+					  SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+
+	capng_clear(CAPNG_SELECT_ALL);
+	if (capng_get_caps_process() < 0)
+		return -EIO;
+	/* both need CAP_SETPCAP: without it the bounding set stays, and no_new_privs with an empty
+	 * permitted set makes it void */
+	if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP)) {
+		capng_clear(CAPNG_SELECT_BOUNDS);
+		if (capng_apply(CAPNG_SELECT_BOUNDS) < 0)
+			return -EPERM;
+		if (prctl(PR_SET_SECUREBITS, bits, 0L, 0L, 0L) < 0)
+			return -errno;
+	}
+	capng_clear(CAPNG_SELECT_CAPS | CAPNG_SELECT_AMBIENT);
+	if (capng_apply(CAPNG_SELECT_CAPS) < 0)
+		return -EPERM;
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0L, 0L, 0L) < 0 && errno != EINVAL)
+		return -errno;
+	if (capng_get_caps_process() < 0 ||
+	    capng_have_capabilities(CAPNG_SELECT_CAPS) != CAPNG_NONE)
+		return -EPERM;
+	return 0;
+}
+
+int lock_privs(void)
+{
+	return prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) < 0 ? -errno : 0;
+}
+
+int lock_dumpable(void)
+{
+	return prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L) < 0 ? -errno : 0;
+}
+
+static int limit_zero(__rlimit_resource_t what)
+{
+	static const struct rlimit zero;
+
+	return setrlimit(what, &zero) < 0 ? -errno : 0;
+}
+
+int lock_rlimits(const struct lock_limits *l)
+{
+	struct rlimit r;
+	int e = 0;
+
+	if (l->nofile_max) {
+		if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+			return -errno;
+		r.rlim_cur = r.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+			return -errno;
+	}
+	if (l->nproc_zero)
+		e = limit_zero(RLIMIT_NPROC);
+	if (e == 0 && l->fsize_zero)
+		e = limit_zero(RLIMIT_FSIZE);
+	if (e == 0 && l->core_zero)
+		e = limit_zero(RLIMIT_CORE);
+	return e;
+}
+
+int lock_landlock_abi(void)
+{
+	long abi;
+
+	if (feature_off("landlock"))
+		return 0;
+	abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	return abi < 0 ? 0 : (int)abi;
+}
+
+/* What of @what a kernel of @abi can enforce. */
+static struct ruleset ruleset_for(unsigned what, int abi)
+{
+	struct ruleset r = { 0 };
+
+	if (what & LOCK_NOTHING_FS) {
+		r.fs = FS_ABI1;
+		r.fs |= abi >= 2 ? FS_REFER : 0;
+		r.fs |= abi >= 3 ? FS_TRUNCATE : 0;
+		r.fs |= abi >= 5 ? FS_IOCTL_DEV : 0;
+	}
+	if (abi >= 4) {
+		r.net |= what & LOCK_NO_BIND ? NET_BIND_TCP : 0;
+		r.net |= what & LOCK_NO_CONNECT ? NET_CONNECT_TCP : 0;
+	}
+	if (abi >= 6) {
+		r.scoped |= what & (LOCK_SCOPES | LOCK_ABSTRACT) ? SCOPE_ABSTRACT : 0;
+		r.scoped |= what & LOCK_SCOPES ? SCOPE_SIGNAL : 0;
+	}
+	return r;
+}
+
+/* A kernel refuses a struct that is longer than its own unless the rest is zero (E2BIG). */
+static size_t ruleset_size(int abi)
+{
+	if (abi >= 6)
+		return sizeof(struct ruleset);
+	return abi >= 4 ? offsetof(struct ruleset, scoped) : offsetof(struct ruleset, net);
+}
+
+int lock_landlock(unsigned what)
+{
+	int abi = lock_landlock_abi();
+	struct ruleset r = ruleset_for(what, abi);
+	SCOPED_FD int fd = -1;
+
+	if (abi == 0 || (r.fs | r.net | r.scoped) == 0)
+		return abi;
+	fd = (int)syscall(SYS_landlock_create_ruleset, &r, ruleset_size(abi), 0);
+	if (fd < 0)
+		return -errno;
+	if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
+		return -errno;
+	return abi;
+}

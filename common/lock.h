@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: ISC */
+/* common/lock.h - the steps by which a process gives up power for good (DESIGN section 5) */
+#ifndef WEIR_COMMON_LOCK_H
+#define WEIR_COMMON_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** lock_caps() - empty the bounding, ambient, inheritable, effective and permitted sets and lock
+ * the securebits. Return: 0, or -errno. Source: capabilities(7), libcap-ng */
+int lock_caps(void);
+/** lock_privs() - PR_SET_NO_NEW_PRIVS. Return: 0, or -errno */
+int lock_privs(void);
+/** lock_dumpable() - PR_SET_DUMPABLE 0; after the id maps are written. Return: 0, or -errno */
+int lock_dumpable(void);
+
+struct lock_limits {
+	bool nproc_zero, fsize_zero, core_zero;
+	bool nofile_max; /* raise the soft NOFILE limit to the hard one */
+};
+int lock_rlimits(const struct lock_limits *l);
+
+/** lock_landlock_abi() - 0 where the kernel has none (or WEIR_TEST_WITHOUT=landlock) */
+int lock_landlock_abi(void);
+
+enum lock_landlock {
+	LOCK_NOTHING_FS = 1, /* every file right handled, none granted */
+	LOCK_NO_BIND = 2,    /* ABI 4: TCP bind handled, none granted */
+	LOCK_NO_CONNECT = 4, /* ABI 4: TCP connect handled, none granted */
+	LOCK_SCOPES = 8,     /* ABI 6: abstract unix sockets and signals scoped */
+	LOCK_ABSTRACT = 16,  /* ABI 6: abstract unix sockets scoped, nothing else */
+};
+/** lock_landlock() - restrict this thread by the @what (enum lock_landlock bits) the kernel has.
+ * A kernel without Landlock is no error: result 0. Return: the ABI in force, or -errno */
+int lock_landlock(unsigned what);
+
+#endif

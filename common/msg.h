@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: ISC */
+/* common/msg.h - every message between weir's processes (DESIGN section 4; docs/PROTOCOL.md).
+ * One SOCK_SEQPACKET message each: struct msg_head, then the fields in the order declared here,
+ * packed, host byte order; a string is a u16 length and its bytes, no NUL, none inside.
+ * Readers never believe a length; after the first failure each read gives zero, so that the end
+ * is the only check. A body is encoded and decoded by msg_put_X() / msg_get_X(). */
+#ifndef WEIR_COMMON_MSG_H
+#define WEIR_COMMON_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "addr.h"
+
+#define MSG_VERSION 1
+#define MSG_MAX 16384	 /* bytes of a whole message */
+#define HOST_MAX 253	 /* bytes of a host name, RFC 1035 section 2.3.4 */
+#define MSG_ADDRS_MAX 16 /* addresses in VERDICT, CANDIDATES, DIAL */
+#define MSG_OWN_MAX 64	 /* own addresses in CONFIG */
+#define MSG_SERVERS_MAX 512
+#define MSG_TEXT_MAX 1024  /* refusal text */
+#define MSG_REJECT_MAX 128 /* escaped bytes of a bad authority */
+
+enum msg_type {
+	MSG_NONE,
+	/* worker -> monitor */
+	MSG_READY,
+	MSG_ASK,
+	MSG_REJECT,
+	MSG_CANDIDATES,
+	MSG_DIALED,
+	MSG_DONE,
+	MSG_STATS,
+	MSG_GONE,
+	/* monitor -> worker */
+	MSG_CONFIG,
+	MSG_VERDICT,
+	MSG_DIAL,
+	MSG_CUT,
+	MSG_LISTEN, /* 1-2 descriptors */
+	MSG_STOP,
+	/* monitor -> nursery */
+	MSG_START, /* 1 descriptor: the worker's end of its socket; a worker still alive is killed first */
+	MSG_ENTRY,
+	/* nursery -> monitor */
+	MSG_STARTED,
+	MSG_ENDED,
+	/* shim -> monitor */
+	MSG_LISTENERS, /* 0-2 listeners, then sock_diag, then /proc: see struct msg_listeners */
+	MSG_SPAWNED,
+	MSG_EXECFAIL,
+	MSG_SOCKETS,
+	MSG_EXITED,
+	/* monitor -> shim */
+	MSG_SIGNAL,
+	MSG_TYPE_COUNT
+};
+
+enum msg_proto {
+	PROTO_CONNECT, /* HTTP CONNECT */
+	PROTO_HTTP,    /* absolute-form request */
+	PROTO_SOCKS5,
+	PROTO_COUNT
+};
+
+struct msg_head {
+	uint8_t type;	 /* enum msg_type */
+	uint8_t version; /* MSG_VERSION */
+	uint16_t length; /* of the whole message, head included */
+	uint32_t conn; /* the worker's name of a connection: never reused by one worker; 0: none */
+};
+
+/* A cursor over a received message. */
+struct msg_rd {
+	const uint8_t *p, *end;
+	bool bad;
+};
+/* A message being written; @bad once anything did not fit. */
+struct msg_wr {
+	uint8_t buf[MSG_MAX];
+	size_t len;
+	bool bad;
+};
+
+/** msg_open() - check the head of @len received bytes and set @r on the body.
+ * Return: 0, or -EBADMSG (short, wrong version or length, unknown type) */
+int msg_open(struct msg_head *h, struct msg_rd *r, const void *buf, size_t len);
+uint8_t rd_u8(struct msg_rd *r);
+uint16_t rd_u16(struct msg_rd *r);
+uint32_t rd_u32(struct msg_rd *r);
+uint64_t rd_u64(struct msg_rd *r);
+/** rd_str() - @room includes the NUL that is added; too long or a NUL inside is bad; @out is always
+ * a string */
+void rd_str(struct msg_rd *r, char *out, size_t room);
+void rd_addr(struct msg_rd *r, struct addr *a); /* family 4 or 6 with its bytes; else bad */
+/** rd_end() - Return: 0 when everything was read and nothing was bad, else -EBADMSG */
+int rd_end(struct msg_rd *r);
+
+void wr_open(struct msg_wr *w, enum msg_type type, uint32_t conn);
+void wr_u8(struct msg_wr *w, uint8_t v);
+void wr_u16(struct msg_wr *w, uint16_t v);
+void wr_u32(struct msg_wr *w, uint32_t v);
+void wr_u64(struct msg_wr *w, uint64_t v);
+void wr_str(struct msg_wr *w, const char *s);
+void wr_addr(struct msg_wr *w, const struct addr *a);
+/** wr_send() - finish and send with descriptors. Return: 0, -errno, -EMSGSIZE when it did not fit */
+int wr_send(struct msg_wr *w, int sock, const int *fds, size_t nfds);
+
+/* ---- worker -> monitor ---- */
+
+/* ASK: may this connection go out? Answered by VERDICT, once. */
+struct msg_ask {
+	uint8_t proto; /* enum msg_proto */
+	uint16_t port; /* host byte order, 1-65535 */
+	char host[HOST_MAX +
+		  1];	  /* the client's spelling (an IPv6 literal without brackets): printable
+				  * ASCII, not canonical, not trusted */
+	uint8_t literal6; /* 1: it was in brackets */
+};
+/* REJECT: refused by the worker before anything could be asked; only for the record. */
+struct msg_reject {
+	uint8_t proto;
+	uint8_t reason;		       /* enum reason */
+	char text[MSG_REJECT_MAX + 1]; /* escaped excerpt of what was bad, printable ASCII */
+};
+/* CANDIDATES: what the name resolved to, unfiltered; only after VERDICT_CANDIDATES. */
+struct msg_candidates {
+	uint8_t n; /* 1-MSG_ADDRS_MAX */
+	struct addr addr[MSG_ADDRS_MAX];
+};
+/* DIALED: connected. The monitor checks @addr against what it allowed. */
+struct msg_dialed {
+	struct addr addr;
+};
+/* DONE: a conn that was allowed ended (or could not be dialled: up and down 0, @reason says why);
+ * the conn number is over. A refused conn is over with its VERDICT (or empty DIAL) and sends none.
+ * A client connection that goes on to another target opens a new conn number. */
+struct msg_done {
+	uint64_t up, down; /* payload bytes client->origin, origin->client */
+	uint32_t requests; /* plain HTTP requests that rode on the verdict; 1 for a tunnel */
+	uint8_t reason;	   /* enum reason */
+};
+/* STATS: sent on STOP and at most once a second while serving. */
+struct msg_stats {
+	uint32_t open, accepted, refused_limit;
+};
+/* GONE {}: the client left before VERDICT or DIALED; the conn is over. READY {}: locked. */
+
+/* ---- monitor -> worker ---- */
+
+struct msg_config {
+	uint32_t connections;		   /* limit */
+	uint32_t idle_ms;		   /* of tunnels; 0: never */
+	char servers[MSG_SERVERS_MAX + 1]; /* c-ares csv "127.0.0.1:53,[::1]:53"; may be empty */
+	uint8_t nown;
+	struct addr own[MSG_OWN_MAX]; /* this machine's addresses, classed as loopback */
+};
+
+enum msg_verdict_flag {
+	VERDICT_PRIVATE = 1, /* the rule has "private" */
+	VERDICT_NO_SNI = 2,  /* do not compare SNI */
+	VERDICT_CANDIDATES =
+		4, /* send CANDIDATES and wait for DIAL; else the worker keeps public ones */
+	VERDICT_FIXED = 8,    /* addr[] is what to dial, checked by the monitor; no DNS */
+	VERDICT_LITERAL = 16, /* the target is an address */
+};
+struct msg_verdict {
+	uint8_t allow;	 /* 0 or 1 */
+	uint16_t status; /* HTTP status of a refusal, 0 when allowed */
+	uint8_t reason;	 /* enum reason */
+	uint32_t flags;	 /* enum msg_verdict_flag */
+	uint16_t port;
+	char host[HOST_MAX + 1]; /* canonical; the only spelling used from here on */
+	char text[MSG_TEXT_MAX +
+		  1]; /* refused: the body, three lines, each ended by LF; allowed: one
+				      * line "allowed by FILE:LINE: TEXT" LF, the second line of the
+				      * 502 and 504 bodies */
+	char private_text[MSG_TEXT_MAX +
+			  1]; /* allowed: the body should only private addresses be left */
+	uint8_t naddr;
+	struct addr addr[MSG_ADDRS_MAX];
+};
+/* DIAL: which candidates may be dialled, in the order of CANDIDATES. None: 403 private_address. */
+struct msg_dial {
+	uint32_t mask;		     /* bit i: candidate i */
+	uint8_t reason;		     /* when the mask is 0 */
+	char text[MSG_TEXT_MAX + 1]; /* refusal text when the mask is 0 */
+};
+/* CUT {}: reset this connection to both sides. STOP {}: finish: send what is left to say, exit.
+ * LISTEN {} + 1-2 listening descriptors, non-blocking. */
+
+/* ---- monitor <-> nursery ---- */
+
+/* START {} + 1 descriptor. STARTED, ENDED: */
+struct msg_started {
+	uint32_t pid; /* in the nursery's pid namespace: information only */
+};
+struct msg_ended {
+	uint32_t status; /* as wait(2) gave it */
+};
+
+/* ---- shim <-> monitor ---- */
+
+/* LISTENERS + descriptors in this order: @nlisten listeners, sock_diag when @has_diag, a directory
+ * descriptor of the sandbox's /proc when @has_proc. Sent once, before anything runs inside. */
+struct msg_listeners {
+	uint8_t nlisten; /* 0-2: IPv4, IPv6 */
+	uint8_t has_diag, has_proc;
+};
+struct msg_spawned {
+	uint32_t pid; /* CMD, in the sandbox's pid namespace */
+};
+enum exec_stage {
+	STAGE_SETUP, /* namespaces, mounts, lock: weir's own failure, 125 */
+	STAGE_EXEC,  /* execve of CMD: 126 or 127 by errno */
+	STAGE_CHDIR,
+	STAGE_COUNT
+};
+struct msg_execfail {
+	uint8_t stage;	     /* enum exec_stage */
+	uint8_t unavailable; /* this machine cannot make a sandbox */
+	uint32_t num;	     /* errno, 0 when none */
+	char what[512], why[256], fix[256];
+};
+struct msg_exited {
+	uint32_t status; /* as wait(2) gave it for CMD */
+};
+struct msg_signal {
+	uint8_t signo; /* to CMD's process group */
+};
+
+#define MSG_PAIR(name)                                                                             \
+	void msg_put_##name(struct msg_wr *, const struct msg_##name *);                           \
+	int msg_get_##name(struct msg_rd *, struct msg_##name *) /* 0 or -EBADMSG */
+MSG_PAIR(ask);
+MSG_PAIR(reject);
+MSG_PAIR(candidates);
+MSG_PAIR(dialed);
+MSG_PAIR(done);
+MSG_PAIR(stats);
+MSG_PAIR(config);
+MSG_PAIR(verdict);
+MSG_PAIR(dial);
+MSG_PAIR(started);
+MSG_PAIR(ended);
+MSG_PAIR(listeners);
+MSG_PAIR(spawned);
+MSG_PAIR(execfail);
+MSG_PAIR(exited);
+MSG_PAIR(signal);
+#undef MSG_PAIR
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: ISC */
+/* common/netlink.c - the two rtnetlink requests weir needs.
+ * The kernel answers, and only the kernel is heard; lengths are checked all the same. */
+#include "common/netlink.h"
+
+#include <errno.h>
+#include <linux/if_addr.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/addr.h"
+#include "common/scope.h"
+
+#define LO_INDEX 1	 /* drivers/net/loopback.c: the first device of every namespace */
+#define ANSWER_MAX 32768 /* NLMSG_GOODSIZE of a dump never exceeds this, net/netlink/af_netlink.c */
+#define DUMP_PARTS_MAX 1024 /* datagrams of one dump: more than that is not an answer */
+
+struct dump {
+	struct addr *out;
+	size_t max, n;
+};
+
+static int nl_open(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int nl_send(int fd, const void *req, size_t len)
+{
+	const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+
+	for (;;) {
+		ssize_t n = sendto(fd, req, len, MSG_NOSIGNAL, (const struct sockaddr *)&kernel,
+				   sizeof(kernel));
+
+		if (n >= 0)
+			return (size_t)n == len ? 0 : -EIO;
+		if (errno != EINTR)
+			return -errno;
+	}
+}
+
+/* One datagram from the kernel into @buf. Return: its bytes, or -errno */
+static ssize_t nl_recv(int fd, void *buf, size_t room)
+{
+	for (;;) {
+		struct sockaddr_nl from = { .nl_family = AF_NETLINK };
+		socklen_t len = sizeof(from);
+		ssize_t n = recvfrom(fd, buf, room, MSG_TRUNC, (struct sockaddr *)&from, &len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (len != sizeof(from) || from.nl_pid != 0)
+			continue; /* another process of this uid */
+		return (size_t)n > room ? -EMSGSIZE : n;
+	}
+}
+
+/* The errno value that an NLMSG_ERROR or NLMSG_DONE of @len bytes carries. */
+static int nl_status(const struct nlmsghdr *h)
+{
+	int status;
+
+	if (h->nlmsg_len < NLMSG_LENGTH(sizeof(status)))
+		return -EBADMSG;
+	memcpy(&status, (const char *)h + NLMSG_HDRLEN, sizeof(status));
+	return status;
+}
+
+int netlink_lo_up(void)
+{
+	struct {
+		struct nlmsghdr h;
+		struct ifinfomsg i;
+	} req = {
+		.h = { .nlmsg_len = sizeof(req),
+		       .nlmsg_type = RTM_NEWLINK,
+		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
+		       .nlmsg_seq = 1 },
+		.i = { .ifi_family = AF_UNSPEC,
+		       .ifi_index = LO_INDEX,
+		       .ifi_flags = IFF_UP,
+		       .ifi_change = IFF_UP },
+	};
+	_Alignas(struct nlmsghdr) char buf[1024];
+	const struct nlmsghdr *h = (const void *)buf;
+	SCOPED_FD int fd = nl_open();
+	ssize_t n;
+	int e;
+
+	if (fd < 0)
+		return fd;
+	e = nl_send(fd, &req, sizeof(req));
+	if (e < 0)
+		return e;
+	n = nl_recv(fd, buf, sizeof(buf));
+	if (n < 0)
+		return (int)n;
+	if ((size_t)n < sizeof(*h) || h->nlmsg_len > (size_t)n || h->nlmsg_type != NLMSG_ERROR)
+		return -EBADMSG;
+	return nl_status(h);
+}
+
+/* The address of one RTM_NEWADDR: IFA_LOCAL where there is one (the near end of a point-to-point
+ * link), else IFA_ADDRESS. */
+static void addr_take(struct dump *d, const struct nlmsghdr *h)
+{
+	struct addr a = { 0 };
+	struct ifaddrmsg m;
+	size_t at = NLMSG_LENGTH(sizeof(m)), want;
+	bool local = false;
+
+	if (h->nlmsg_len < at)
+		return;
+	memcpy(&m, (const char *)h + NLMSG_HDRLEN, sizeof(m));
+	if (m.ifa_family != AF_INET && m.ifa_family != AF_INET6)
+		return;
+	want = m.ifa_family == AF_INET ? 4 : 16;
+	while (h->nlmsg_len - at >= sizeof(struct rtattr)) {
+		const char *p = (const char *)h + at;
+		struct rtattr attr;
+
+		memcpy(&attr, p, sizeof(attr));
+		if (attr.rta_len < sizeof(attr) || attr.rta_len > h->nlmsg_len - at)
+			break;
+		if (attr.rta_len == sizeof(attr) + want &&
+		    (attr.rta_type == IFA_LOCAL || (attr.rta_type == IFA_ADDRESS && !local))) {
+			a.family = want == 4 ? 4 : 6;
+			memcpy(a.b, p + sizeof(attr), want);
+			local = attr.rta_type == IFA_LOCAL;
+		}
+		at += RTA_ALIGN(attr.rta_len);
+		if (at > h->nlmsg_len)
+			break;
+	}
+	if (a.family == 0)
+		return;
+	if (d->n < d->max)
+		d->out[d->n] = a;
+	d->n++;
+}
+
+/* The messages of one datagram. Return: 1 at the end of the dump, 0 to go on, -errno */
+static int dump_part(struct dump *d, const char *buf, size_t len)
+{
+	while (len >= sizeof(struct nlmsghdr)) {
+		const struct nlmsghdr *h = (const void *)buf;
+		size_t step;
+
+		if (h->nlmsg_len < sizeof(*h) || h->nlmsg_len > len)
+			return -EBADMSG;
+		if (h->nlmsg_flags & NLM_F_DUMP_INTR)
+			return -EINTR;
+		if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR) {
+			int e = nl_status(h);
+
+			return e < 0 ? e : 1;
+		}
+		if (h->nlmsg_type == RTM_NEWADDR)
+			addr_take(d, h);
+		step = NLMSG_ALIGN(h->nlmsg_len);
+		if (step > len)
+			break;
+		buf += step;
+		len -= step;
+	}
+	return 0;
+}
+
+static int dump_addrs(struct dump *d)
+{
+	struct {
+		struct nlmsghdr h;
+		struct ifaddrmsg m;
+	} req = {
+		.h = { .nlmsg_len = sizeof(req),
+		       .nlmsg_type = RTM_GETADDR,
+		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+		       .nlmsg_seq = 1 },
+		.m = { .ifa_family = AF_UNSPEC },
+	};
+	_Alignas(struct nlmsghdr) char buf[ANSWER_MAX];
+	SCOPED_FD int fd = nl_open();
+	int e;
+
+	if (fd < 0)
+		return fd;
+	e = nl_send(fd, &req, sizeof(req));
+	for (int i = 0; e == 0 && i < DUMP_PARTS_MAX; i++) {
+		ssize_t n = nl_recv(fd, buf, sizeof(buf));
+
+		e = n < 0 ? (int)n : dump_part(d, buf, (size_t)n);
+	}
+	return e == 0 ? -EBADMSG : e;
+}
+
+int netlink_own_addrs(struct addr *out, size_t max)
+{
+	/* an interface that changes while the kernel writes the list spoils it: ask again */
+	for (int tries = 0; tries < 8; tries++) {
+		struct dump d = { .out = out, .max = max };
+		int e = dump_addrs(&d);
+
+		if (e == 1)
+			return (int)d.n;
+		if (e != -EINTR)
+			return e;
+	}
+	return -EAGAIN;
+}

@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: ISC
+# tests/deps.sh - the Debian packages that building and checking weir need.
+#	deps.sh check SET…	name what is missing and how to get it; exit 1
+#	deps.sh install SET…	install what is missing, through sudo when not root, and say so
+# Sets: build check clients lint fuzz bench. Without dpkg the machine is taken as it is.
+set -eu
+
+# PACKAGE or PACKAGE:COMMAND, which any other source of that command satisfies too
+# shellcheck disable=SC2034
+{
+	build='gcc:gcc make:make libc6-dev libseccomp-dev libcap-ng-dev libev-dev
+		libhttp-parser-dev libc-ares-dev libjansson-dev libidn2-dev libunistring-dev
+		libpsl-dev libsodium-dev'
+	demo='curl:curl openssl:openssl python3 iproute2:ip util-linux'
+	check="$demo libcmocka-dev python3-pytest python3-pytest-xdist python3-pexpect procps:ps
+		strace:strace git:git libcap2-bin:capsh"
+	clients="$check wget:wget python3-venv python3-pip nodejs:node npm:npm"
+	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
+		mandoc:mandoc'
+	fuzz='clang:clang'
+	bench='bubblewrap:bwrap tinyproxy:tinyproxy socat:socat python3'
+}
+
+verb=$1
+shift
+want=
+for set; do
+	eval "want=\"\$want \$$set\""
+done
+command -v dpkg-query >/dev/null 2>&1 || exit 0
+
+missing=
+for p in $want; do
+	case $p in *:*) command -v "${p#*:}" >/dev/null 2>&1 && continue ;; esac
+	p=${p%%:*}
+	case " $missing " in *" $p "*) continue ;; esac
+	# shellcheck disable=SC2016
+	case $(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null) in
+	installed) ;;
+	*) missing="$missing $p" ;;
+	esac
+done
+missing=${missing# }
+[ -n "$missing" ] || exit 0
+
+if [ "$verb" = check ]; then
+	echo "weir: packages are missing ($missing): run make deps" >&2
+	exit 1
+fi
+sudo=
+if [ "$(id -u)" != 0 ]; then
+	sudo=sudo
+	if ! command -v sudo >/dev/null 2>&1; then
+		echo "weir: as root, run: apt-get install $missing" >&2
+		exit 1
+	fi
+fi
+echo "deps: installing $missing"
+$sudo apt-get update -q >/dev/null
+# shellcheck disable=SC2086
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing \
+	>/dev/null
