@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: ISC */
+/* policy/match.c - a target, or an address of one, to a verdict and the rule that gave it.
+ * The target is canonical and the policy sealed. Cost: one look-up a label, or one a prefix length
+ * in use; never a walk over all rules. Enforcement and explanation both come here. */
+#include "policy/policy.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "policy/internal.h"
+#include "policy/target.h"
+
+struct hits {
+	uint16_t port;
+	const struct policy_rule *allow, *deny, *port_only;
+	bool is_private, no_sni;
+};
+
+/* Exact and address rules, then the longest suffix or prefix, then "*". */
+static unsigned weight(const struct policy_pattern *t)
+{
+	switch (t->kind) {
+	case PATTERN_EXACT:
+		return 0x20000;
+	case PATTERN_NET:
+		return 0x10000u + t->net.prefix;
+	case PATTERN_SUFFIX:
+	case PATTERN_BELOW:
+		return 0x10000u + t->name_len;
+	case PATTERN_ANY:
+		return 0;
+	}
+	return 0;
+}
+
+static void keep_better(const struct policy_rule **best, const struct policy_rule *r)
+{
+	unsigned old, new;
+
+	if (!*best) {
+		*best = r;
+		return;
+	}
+	old = weight((*best)->pattern);
+	new = weight(r->pattern);
+	if (new > old || (new == old && r->pattern->order > (*best)->pattern->order))
+		*best = r;
+}
+
+static void hit(struct hits *h, const struct policy_rule *r)
+{
+	bool port = pattern_has_port(r->pattern, h->port);
+
+	if (r->verdict == POLICY_DENY) {
+		if (port)
+			keep_better(&h->deny, r);
+		return;
+	}
+	if (!port) {
+		keep_better(&h->port_only, r);
+		return;
+	}
+	keep_better(&h->allow, r);
+	h->is_private |= r->is_private;
+	h->no_sni |= r->no_sni;
+}
+
+/* @full: @name is the whole host, not what is behind one of its dots */
+static void hit_name(const struct policy *p, struct hits *h, uint32_t hash, const char *name,
+		     size_t len, bool full)
+{
+	for (const struct policy_rule *r = p->index[hash & p->index_mask]; r;
+	     r = r->pattern->same) {
+		const struct policy_pattern *t = r->pattern;
+
+		if (t->hash != hash || t->kind == PATTERN_NET || t->name_len != len ||
+		    memcmp(t->name, name, len) != 0)
+			continue;
+		if (full ? t->kind == PATTERN_BELOW : t->kind == PATTERN_EXACT)
+			continue;
+		hit(h, r);
+	}
+}
+
+static void hit_names(const struct policy *p, struct hits *h, const char *host)
+{
+	uint32_t hash = NAME_HASH_START;
+	size_t len = strlen(host);
+
+	for (size_t i = len; i > 0; i--) {
+		if (host[i - 1] == '.')
+			hit_name(p, h, hash, host + i, len - i, false);
+		hash = name_hash_step(hash, host[i - 1]);
+	}
+	hit_name(p, h, hash, host, len, true);
+}
+
+static void mask_to(struct addr_net *n, const struct addr *a, unsigned prefix)
+{
+	*n = (struct addr_net){ .prefix = (uint8_t)prefix };
+	n->base.family = a->family;
+	memcpy(n->base.b, a->b, prefix / 8);
+	if (prefix % 8)
+		n->base.b[prefix / 8] = (uint8_t)(a->b[prefix / 8] & (0xff00u >> (prefix % 8)));
+}
+
+static void hit_prefix(const struct policy *p, struct hits *h, const struct addr *a,
+		       unsigned prefix)
+{
+	struct addr_net n;
+	uint32_t hash;
+
+	mask_to(&n, a, prefix);
+	hash = net_hash(&n);
+	for (const struct policy_rule *r = p->index[hash & p->index_mask]; r; r = r->pattern->same)
+		if (r->pattern->kind == PATTERN_NET && r->pattern->hash == hash &&
+		    r->pattern->net.prefix == prefix && addr_eq(&r->pattern->net.base, &n.base))
+			hit(h, r);
+}
+
+static void hit_nets(const struct policy *p, struct hits *h, const struct addr *a)
+{
+	const uint64_t *bits = a->family == 4 ? p->prefixes4 : p->prefixes6;
+	unsigned most = a->family == 4 ? 32 : 128;
+
+	for (unsigned k = 0; p->has_nets && k <= most; k++)
+		if (bits[k / 64] >> (k % 64) & 1)
+			hit_prefix(p, h, a, k);
+}
+
+static void hit_any(const struct policy *p, struct hits *h)
+{
+	for (const struct policy_rule *r = p->any; r; r = r->pattern->same)
+		hit(h, r);
+}
+
+/* An IPv6 address that a gateway turns into this IPv4 one: a rule that denies the one denies the
+ * other. 64:ff9b::/96 RFC 6052, 2002::/16 RFC 3056, 2001::/32 RFC 4380 (every bit turned). */
+static bool inner4(const struct addr *a, struct addr *in)
+{
+	static const uint8_t nat64[12] = { 0x00, 0x64, 0xff, 0x9b };
+	static const uint8_t teredo[4] = { 0x20, 0x01 };
+	bool turn = memcmp(a->b, teredo, sizeof(teredo)) == 0;
+
+	*in = (struct addr){ .family = 4 };
+	if (a->family != 6)
+		return false;
+	if (a->b[0] == 0x20 && a->b[1] == 0x02)
+		memcpy(in->b, a->b + 2, 4);
+	else if (turn || memcmp(a->b, nat64, sizeof(nat64)) == 0)
+		memcpy(in->b, a->b + 12, 4);
+	else
+		return false;
+	for (size_t i = 0; turn && i < 4; i++)
+		in->b[i] ^= 0xff;
+	return true;
+}
+
+/* The most specific deny rule over an address, by itself or by the IPv4 inside it */
+static const struct policy_rule *addr_denied(const struct policy *p, const struct addr *a,
+					     uint16_t port)
+{
+	struct hits h = { .port = port }, in = { .port = port };
+	struct addr four;
+
+	hit_nets(p, &h, a);
+	if (!h.deny && inner4(a, &four)) {
+		hit_nets(p, &in, &four);
+		return in.deny;
+	}
+	return h.deny;
+}
+
+static void verdict(struct policy_match *m, const struct hits *h)
+{
+	*m = (struct policy_match){ .verdict = POLICY_DENY, .reason = REASON_NO_RULE };
+	if (h->deny) {
+		m->reason = REASON_DENIED;
+		m->rule = h->deny;
+	} else if (h->allow) {
+		m->verdict = POLICY_ALLOW;
+		m->reason = REASON_RULE;
+		m->rule = h->allow;
+		m->is_private = h->is_private;
+		m->no_sni = h->no_sni;
+	} else if (h->port_only) {
+		m->reason = REASON_PORT;
+		m->rule = h->port_only;
+	}
+}
+
+void policy_match(const struct policy *p, const struct target *t, struct policy_match *m)
+{
+	struct hits h = { .port = t->port };
+
+	assert(p->sealed);
+	if (t->is_addr) {
+		hit_nets(p, &h, &t->addr);
+		if (!h.deny)
+			h.deny = addr_denied(p, &t->addr, t->port);
+	} else {
+		hit_names(p, &h, t->host);
+	}
+	hit_any(p, &h);
+	verdict(m, &h);
+}
+
+/* Does an allow address rule name this address and port, whatever its class? */
+static bool addr_named(const struct policy *p, const struct addr *a, uint16_t port)
+{
+	struct hits h = { .port = port };
+
+	hit_nets(p, &h, a);
+	return h.allow != NULL;
+}
+
+enum reason policy_judge_addr(const struct policy *p, const struct target *t,
+			      const struct policy_match *m, const struct addr *a, bool own,
+			      const struct policy_rule **by)
+{
+	enum addr_class class = own ? ADDR_LOOPBACK : addr_class_of(a);
+	const struct policy_rule *deny = addr_denied(p, a, t->port);
+
+	if (m->verdict != POLICY_ALLOW)
+		return m->reason;
+	if (deny) {
+		if (by)
+			*by = deny;
+		return REASON_DENIED;
+	}
+	if (class == ADDR_PUBLIC)
+		return REASON_NONE;
+	if (!t->is_addr && addr_class_is_private(class))
+		return m->is_private ? REASON_NONE : REASON_PRIVATE_ADDRESS;
+	return addr_named(p, a, t->port) ? REASON_NONE : REASON_PRIVATE_ADDRESS;
+}
+
+bool policy_needs_candidates(const struct policy *p, const struct policy_match *m)
+{
+	return m->is_private || p->has_nets;
+}

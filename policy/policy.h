@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: ISC */
+/* policy/policy.h - policy text in, verdicts out. Pure: same input, same answer; no clock, no
+ * network, no environment but what is handed in. Enforcement and explanation are one function. */
+#ifndef WEIR_POLICY_POLICY_H
+#define WEIR_POLICY_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "../common/addr.h"
+#include "../common/reason.h"
+
+struct err;
+struct target;
+
+/** Layers, lowest first; ties between equally specific rules go to the later one. */
+enum policy_layer {
+	LAYER_BUILTIN,
+	LAYER_ADMIN,   /* /etc/weir/policy */
+	LAYER_USER,    /* $XDG_CONFIG_HOME/weir/policy */
+	LAYER_ANSWERS, /* answers kept for this project */
+	LAYER_PROJECT, /* .weir/policy, only when trusted */
+	LAYER_FILE,    /* -p FILE, in the order given */
+	LAYER_FLAG,
+	LAYER_COUNT
+};
+
+enum policy_network { NETWORK_DENY, NETWORK_ALLOWLIST, NETWORK_ALLOW };
+enum policy_verdict { POLICY_DENY, POLICY_ALLOW, POLICY_ASK };
+enum policy_audit_sink { AUDIT_FILE, AUDIT_SYSLOG, AUDIT_JOURNAL, AUDIT_OFF };
+enum policy_unavailable { UNAVAILABLE_ERROR, UNAVAILABLE_WARN, UNAVAILABLE_ALLOW };
+
+/** struct policy_origin - where a line stands: "FILE:LINE" in every message about it */
+struct policy_origin {
+	enum policy_layer layer;
+	char *file;    /* path; "--allow" for a flag; "builtin"; preset rules: "preset python" */
+	unsigned line; /* 1-; 0 for a flag */
+	char *text;    /* the line as written, without comment, single-spaced */
+};
+
+/** struct policy_rule - one allow, deny or ask line */
+struct policy_rule {
+	enum policy_verdict verdict;
+	const struct policy_origin *origin;
+	bool is_private, no_sni;
+	/* opaque to others: pattern and ports */
+	struct policy_pattern *pattern;
+	struct policy_rule *next;
+};
+
+/** struct policy_grant - one read, write or hide line; @path is absolute, not yet canonical */
+struct policy_grant {
+	enum policy_grant_kind { GRANT_READ, GRANT_WRITE, GRANT_HIDE } kind;
+	bool force;    /* write! */
+	bool inactive; /* its variable is unset or its path is missing: shown, not used */
+	char *path;
+	const struct policy_origin *origin;
+	struct policy_grant *next;
+};
+
+/** struct policy_env - one env keep or env set line */
+struct policy_env {
+	bool set;
+	char *name, *value; /* value NULL for keep */
+	const struct policy_origin *origin;
+	struct policy_env *next;
+};
+
+struct policy;
+
+/** struct policy_context - what words in policy text may refer to; the caller's strings, absolute */
+struct policy_context {
+	const char *home;     /* ~ */
+	const char *cwd;      /* relative paths and "." outside project files */
+	const char *project;  /* P: the same in a project file */
+	char *const *environ; /* $NAME at the start of a word */
+};
+
+struct policy *policy_new(const struct policy_context *ctx);
+void policy_free(struct policy *p);
+
+/**
+ * policy_add_text() - parse one file's text as a layer
+ * @file: for messages. @text: @len bytes, need no NUL
+ * Every line is checked; the first bad one is the error: FILE:LINE:COLUMN: 'word' … expected ….
+ * A keyword or suffix word that is not enforced yet is such an error.
+ *
+ * Return: 0, or -EINVAL / -ENOMEM */
+int policy_add_text(struct policy *p, enum policy_layer layer, const char *file, const char *text,
+		    size_t len, struct err *e);
+/** policy_add_flag() - one line from the command line: @flag "--allow", @keyword "allow", @value its
+ * words. A path whose variable is unset is an error here. Return: as above */
+int policy_add_flag(struct policy *p, const char *flag, const char *keyword, const char *value,
+		    struct err *e);
+/**
+ * policy_seal() - add the built-in layer, apply locks, merge, index. Once, after the last add.
+ * @warn: called for each notice ("… is locked by …"); may be NULL
+ * Return: 0, or -EINVAL (a locked flag, a contradiction such as audit off after audit required) */
+int policy_seal(struct policy *p, void (*warn)(void *arg, const char *text), void *arg,
+		struct err *e);
+
+/**
+ * policy_check_grants() - mark the grants that @exists says are not there
+ * A file's read or write grant becomes inactive; the first one of a flag is an error.
+ * Return: 0, or -EINVAL with @e filled in */
+int policy_check_grants(struct policy *p, bool (*exists)(const char *path), struct err *e);
+
+/* What the merge gave; valid after policy_seal(). */
+enum policy_network policy_network(const struct policy *p);
+const struct policy_rule *policy_rules(const struct policy *p);
+const struct policy_grant *policy_grants(const struct policy *p);
+const struct policy_env *policy_envs(const struct policy *p);
+unsigned policy_connections(const struct policy *p); /* limit connections, default 4096 */
+unsigned policy_idle_s(const struct policy *p);	     /* limit idle, 0: none */
+enum policy_audit_sink policy_audit_sink(const struct policy *p);
+const char *policy_audit_file(const struct policy *p); /* NULL: the default place */
+bool policy_audit_required(const struct policy *p);
+enum policy_unavailable policy_unavailable(const struct policy *p);
+
+/** struct policy_match - a verdict and why */
+struct policy_match {
+	enum policy_verdict verdict;
+	enum reason reason; /* REASON_RULE, NO_RULE, DENIED, PORT */
+	const struct policy_rule
+		*rule;		 /* the deciding one; NULL for no_rule. For PORT: the rule whose
+					 * name matched but not its ports */
+	bool is_private, no_sni; /* the union over every matching allow rule */
+};
+
+/** policy_match() - the verdict for a target, before any address of a name is known.
+ * A target that is an address is final but for its class; *@m is always filled. */
+void policy_match(const struct policy *p, const struct target *t, struct policy_match *m);
+/**
+ * policy_judge_addr() - may this address of an allowed target be dialled?
+ * @m:   in: from policy_match(); out when refused: the deny rule, or unchanged
+ * @own: @a is one of this machine's addresses (counts as loopback)
+ * For a target typed as an address, @a is that address.
+ *
+ * Return: REASON_NONE when it may, REASON_DENIED (a deny rule covers it), REASON_PRIVATE_ADDRESS */
+enum reason policy_judge_addr(const struct policy *p, const struct target *t,
+			      const struct policy_match *m, const struct addr *a, bool own,
+			      const struct policy_rule **by);
+/** policy_needs_candidates() - must the monitor see every address this target resolves to?
+ * (the rule has private, or address rules exist) */
+bool policy_needs_candidates(const struct policy *p, const struct policy_match *m);
+
+/** policy_rule_where() - "FILE:LINE" or "--allow" into @buf. Return: @buf */
+const char *policy_rule_where(const struct policy_rule *r, char *buf, size_t room);
+/**
+ * policy_refusal() - the three lines of a refusal: what happened; which rule, or that none matches;
+ * what to type to allow it. Used for the wire, the terminal and explanation alike.
+ * @addr: for REASON_PRIVATE_ADDRESS the address, may be NULL
+ * Return: bytes written without the NUL; each line ends in LF */
+size_t policy_refusal(const struct target *t, enum reason reason, const struct policy_rule *rule,
+		      const struct addr *addr, char *buf, size_t room);
+
+/** policy_show() - the merged policy as text with origins (weir policy show) */
+void policy_show(const struct policy *p, FILE *out);
+/** policy_show_json() - the same as one JSON object. Return: 0 or -ENOMEM */
+int policy_show_json(const struct policy *p, FILE *out);
+/** policy_presets() - NULL-terminated; name, one line, text */
+struct policy_preset {
+	const char *name, *summary, *text;
+};
+const struct policy_preset *policy_presets(void);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: ISC */
+/* policy/words.c - the word a person probably meant. Pure, bounded by WORD_MAX. */
+#include "policy/internal.h"
+
+#include <string.h>
+
+#define WORD_MAX 32 /* longer words are nobody's typing error */
+
+static unsigned min3(unsigned a, unsigned b, unsigned c)
+{
+	unsigned m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/* Levenshtein: insert, delete and replace cost one each */
+static unsigned distance(const char *a, size_t alen, const char *b, size_t blen)
+{
+	unsigned row[WORD_MAX + 1];
+
+	for (size_t j = 0; j <= blen; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 1; i <= alen; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= blen; j++) {
+			unsigned above = row[j];
+
+			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			diagonal = above;
+		}
+	}
+	return row[blen];
+}
+
+const char *nearest_word(const char *word, const char *const *words)
+{
+	const char *best = NULL;
+	size_t len = strlen(word);
+	unsigned least = 3;
+
+	if (len > WORD_MAX)
+		return NULL;
+	for (; *words; words++) {
+		size_t n = strlen(*words);
+		unsigned d;
+
+		if (n > WORD_MAX)
+			continue;
+		d = distance(word, len, *words, n);
+		if (d < least && 2 * d <= (n < len ? n : len)) {
+			least = d;
+			best = *words;
+		}
+	}
+	return best;
+}

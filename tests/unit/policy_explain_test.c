@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: ISC */
+/* tests/unit/policy_explain_test.c - a refusal is three lines, and the third one works when typed */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/err.h"
+#include "common/msg.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+#include "policy/target.h"
+
+static const struct policy_context ctx = { .home = "/home/u", .cwd = "/work", .project = "/work" };
+
+static struct policy *policy_one(const char *file, const char *text)
+{
+	struct policy *p = policy_new(&ctx);
+	struct err e = { 0 };
+
+	assert_int_equal(policy_add_text(p, LAYER_ADMIN, "none", "include none\n", 13, &e), 0);
+	if (policy_add_text(p, LAYER_USER, file, text, strlen(text), &e) < 0 ||
+	    policy_seal(p, NULL, NULL, &e) < 0)
+		fail_msg("%s", e.what);
+	return p;
+}
+
+static const struct {
+	const char *policy, *host, *addr; /* addr NULL: the verdict itself */
+	unsigned port;
+	const char *want;
+} refusals[] = {
+	{ "allow a.example", "evil.example", NULL, 443,
+	  "weir: evil.example:443 is not allowed\n"
+	  "no rule of the policy matches\n"
+	  "to allow it: weir run --allow evil.example:443 ...\n" },
+	{ "allow a.example", "a.example", NULL, 22,
+	  "weir: a.example:22 is not allowed on this port\n"
+	  "/p:1: allow a.example (other ports)\n"
+	  "to allow it: weir run --allow a.example:22 ...\n" },
+	{ "# why\ndeny  .example  # because", "a.example", NULL, 443,
+	  "weir: a.example:443 is denied\n"
+	  "/p:2: deny .example\n"
+	  "to allow it: take out the rule; no allow rule outweighs it\n" },
+	{ "allow a.example", "::1", NULL, 443,
+	  "weir: [::1]:443 is not allowed\n"
+	  "no rule of the policy matches\n"
+	  "to allow it: weir run --allow [::1]:443 ...\n" },
+	{ "allow a.example", "a.example", "10.0.0.1", 443,
+	  "weir: a.example:443 leads only to addresses that are not public (10.0.0.1: private)\n"
+	  "/p:1: allow a.example (does not cover such an address)\n"
+	  "to allow it: weir run --allow 'a.example:443 private' ...\n" },
+	{ "allow a.example private", "a.example", "169.254.169.254", 80,
+	  "weir: a.example:80 leads only to addresses that are not public (169.254.169.254: "
+	  "link-local)\n"
+	  "/p:1: allow a.example private (does not cover such an address)\n"
+	  "to allow it: weir run --allow a.example:80 --allow 169.254.169.254:80 ...\n" },
+	{ "allow *", "127.0.0.1", "127.0.0.1", 80,
+	  "weir: 127.0.0.1:80 leads only to addresses that are not public\n"
+	  "/p:1: allow * (does not cover such an address)\n"
+	  "to allow it: weir run --allow 127.0.0.1:80 ...\n" },
+};
+
+static enum reason ask(struct policy *p, size_t i, struct target *t, char *buf, size_t room)
+{
+	const struct policy_rule *rule;
+	struct policy_match m;
+	struct addr a;
+	enum reason r;
+
+	assert_int_equal(target_parse(t, refusals[i].host, (uint16_t)refusals[i].port), 0);
+	policy_match(p, t, &m);
+	r = m.reason;
+	rule = m.rule;
+	if (refusals[i].addr) {
+		assert_int_equal(addr_parse(&a, refusals[i].addr), 0);
+		r = policy_judge_addr(p, t, &m, &a, false, &rule);
+	}
+	(void)policy_refusal(t, r, rule, refusals[i].addr ? &a : NULL, buf, room);
+	return r;
+}
+
+static void refusal_says_what_which_and_how(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
+		struct policy *p = policy_one("/p", refusals[i].policy);
+		char buf[MSG_TEXT_MAX + 1];
+		struct target t;
+
+		(void)ask(p, i, &t, buf, sizeof(buf));
+		if (!str_eq(buf, refusals[i].want))
+			fail_msg("'%s' gave\n%s", refusals[i].policy, buf);
+		policy_free(p);
+	}
+}
+
+/* The options of "weir run --allow X --allow 'Y private' ..." go into a policy as flags. */
+static void type_remedy(struct policy *p, const char *line)
+{
+	struct err e = { 0 };
+
+	for (const char *s = line; (s = strstr(s, "--allow "));) {
+		char value[512];
+		size_t n;
+
+		s += strlen("--allow ");
+		n = *s == '\'' ? strcspn(++s, "'") : strcspn(s, " \n");
+		(void)snprintf(value, sizeof(value), "%.*s", (int)n, s);
+		if (policy_add_flag(p, "--allow", "allow", value, &e) < 0)
+			fail_msg("'%s': %s", value, e.what);
+	}
+}
+
+static void third_line_allows_it_when_typed(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
+		struct policy *p = policy_one("/p", refusals[i].policy), *again;
+		struct err e = { 0 };
+		char buf[MSG_TEXT_MAX + 1], after[MSG_TEXT_MAX + 1];
+		struct target t;
+		enum reason r = ask(p, i, &t, buf, sizeof(buf));
+
+		policy_free(p);
+		if (r == REASON_DENIED)
+			continue;
+		again = policy_new(&ctx);
+		assert_int_equal(policy_add_text(again, LAYER_USER, "/p", refusals[i].policy,
+						 strlen(refusals[i].policy), &e),
+				 0);
+		type_remedy(again, buf);
+		assert_int_equal(policy_seal(again, NULL, NULL, &e), 0);
+		r = ask(again, i, &t, after, sizeof(after));
+		if (r != REASON_RULE && r != REASON_NONE)
+			fail_msg("after typing it:\n%s", after);
+		policy_free(again);
+	}
+}
+
+static unsigned lines_of(const char *s)
+{
+	unsigned n = 0;
+
+	for (; *s; s++)
+		n += *s == '\n';
+	return n;
+}
+
+static void longest_words_still_make_three_whole_lines(void **state)
+{
+	static char file[4000], text[4096];
+	char buf[MSG_TEXT_MAX + 1], host[HOST_MAX + 1];
+	struct policy *p;
+	struct policy_match m;
+	struct target t;
+	size_t n;
+
+	(void)state;
+	memset(file, 'f', sizeof(file) - 1);
+	file[10] = '\n';
+	memset(host, 'a', sizeof(host) - 1);
+	host[HOST_MAX] = '\0';
+	host[63] = host[127] = host[191] = '.';
+	(void)snprintf(text, sizeof(text), "deny %s:1-9,443", host);
+	p = policy_one(file, text);
+	assert_int_equal(target_parse(&t, host, 443), 0);
+	policy_match(p, &t, &m);
+	assert_int_equal(m.reason, REASON_DENIED);
+	n = policy_refusal(&t, m.reason, m.rule, NULL, buf, sizeof(buf));
+	assert_int_equal(n, strlen(buf));
+	assert_int_equal(lines_of(buf), 3);
+	assert_int_equal(buf[strlen(buf) - 1], '\n');
+	policy_free(p);
+}
+
+static void every_reason_has_three_lines(void **state)
+{
+	struct target t;
+	char buf[MSG_TEXT_MAX + 1];
+
+	(void)state;
+	assert_int_equal(target_parse(&t, "a.example", 443), 0);
+	for (int r = 0; r < REASON_COUNT; r++) {
+		(void)policy_refusal(&t, (enum reason)r, NULL, NULL, buf, sizeof(buf));
+		if (lines_of(buf) != 3)
+			fail_msg("%s: '%s'", reason_name((enum reason)r), buf);
+	}
+	(void)policy_refusal(NULL, REASON_BAD_NAME, NULL, NULL, buf, sizeof(buf));
+	assert_int_equal(lines_of(buf), 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refusal_says_what_which_and_how),
+		cmocka_unit_test(third_line_allows_it_when_typed),
+		cmocka_unit_test(longest_words_still_make_three_whole_lines),
+		cmocka_unit_test(every_reason_has_three_lines),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
