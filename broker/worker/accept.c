@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/accept.c - take clients off the listeners, never more than there is room for.
+ * Who does not get in waits in the kernel's backlog; nothing spins: a listener that cannot be
+ * served is not watched. */
+#include "broker/worker/accept.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/worker/conn.h"
+#include "broker/worker/reply.h"
+#include "broker/worker/to_monitor.h"
+#include "common/scope.h"
+
+#define ACCEPT_BATCH 32
+#define PAUSE_S 0.1
+
+static int spare_take(struct worker *w)
+{
+	w->spare = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return w->spare < 0 ? -errno : 0;
+}
+
+static void listeners_watch(struct worker *w)
+{
+	bool is_paused = w->is_paused_full || w->is_paused_fds || w->over >= CONNS_OVER;
+
+	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
+		if (w->listener[i].fd < 0)
+			continue;
+		if (is_paused)
+			ev_io_stop(w->loop, &w->listener[i]);
+		else
+			ev_io_start(w->loop, &w->listener[i]);
+	}
+}
+
+uint32_t accept_limit(const struct worker *w)
+{
+	return w->config.connections < w->conns_cap ? w->config.connections : w->conns_cap;
+}
+
+static void limit_text(struct worker *w, char *text, size_t room)
+{
+	w->refused_limit++;
+	reply_text(text, room, "weir has as many connections open as it may", NULL,
+		   reply_todo(REASON_CONNECTION_LIMIT));
+}
+
+/* No descriptor is left but the spare one: it serves to say so. */
+static void accept_exhausted(struct worker *w, int listener)
+{
+	char text[MSG_TEXT_MAX + 1];
+	struct reply r = { .reason = REASON_CONNECTION_LIMIT, .text = text };
+	ssize_t len;
+	int fd;
+
+	if (w->spare >= 0)
+		(void)close(w->spare);
+	w->spare = -1;
+	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		limit_text(w, text, sizeof(text));
+		len = reply_write(w->out, sizeof(w->out), &r);
+		if (len > 0)
+			(void)send(fd, w->out, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		(void)shutdown(fd, SHUT_WR);
+		(void)recv(fd, NULL, LINGER_BYTES, MSG_TRUNC | MSG_DONTWAIT);
+		(void)close(fd);
+	}
+	(void)spare_take(w);
+	w->is_paused_fds = true;
+	listeners_watch(w);
+	ev_timer_stop(w->loop, &w->pause);
+	ev_timer_set(&w->pause, PAUSE_S, 0.);
+	ev_timer_start(w->loop, &w->pause);
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct worker *w = container_of(t, struct worker, pause);
+
+	(void)loop;
+	(void)revents;
+	if (w->spare < 0)
+		(void)spare_take(w);
+	w->is_paused_fds = false;
+	listeners_watch(w);
+}
+
+/* Return: false when no further client should be taken now */
+static bool admit(struct worker *w, int fd)
+{
+	bool is_over = w->open >= accept_limit(w);
+	struct conn *c = conn_open(w, fd);
+	char text[MSG_TEXT_MAX + 1];
+
+	if (!c) {
+		(void)close(fd);
+		return false;
+	}
+	w->accepted++;
+	stats_later(w);
+	if (!is_over) {
+		c->is_counted = true;
+		w->open++;
+		conn_timer(c, IDLE_S);
+		conn_arm(c, CLIENT, EV_READ);
+		return true;
+	}
+	c->is_over = true;
+	w->over++;
+	limit_text(w, text, sizeof(text));
+	conn_refuse_text(c, 0, REASON_CONNECTION_LIMIT, text);
+	return w->over < CONNS_OVER;
+}
+
+static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct worker *w = ev_userdata(loop);
+
+	(void)revents;
+	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			if (!admit(w, fd))
+				break;
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			accept_exhausted(w, io->fd);
+		else if (errno == EINVAL)
+			ev_io_stop(loop, io); /* the monitor has shut it down */
+		if (errno != ECONNABORTED && errno != EINTR)
+			break;
+	}
+	if (w->over >= CONNS_OVER)
+		listeners_watch(w);
+}
+
+int accept_init(struct worker *w)
+{
+	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++)
+		ev_io_init(&w->listener[i], on_listener, -1, EV_READ);
+	ev_init(&w->pause, on_pause_over);
+	return spare_take(w);
+}
+
+/* All of it is inherited by what is accepted. Urgent data inline: bytes that were peeked at stay
+ * where they are, and a tunnel loses none. */
+static void listener_options(int fd)
+{
+	static const int on = 1;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
+}
+
+int accept_listen(struct worker *w, int fd)
+{
+
+	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
+		if (w->listener[i].fd >= 0)
+			continue;
+		listener_options(fd);
+		ev_io_set(&w->listener[i], fd, EV_READ);
+		listeners_watch(w);
+		return 0;
+	}
+	return -EBADMSG;
+}
+
+void accept_stop(struct worker *w)
+{
+	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
+		ev_io_stop(w->loop, &w->listener[i]);
+		if (w->listener[i].fd >= 0)
+			(void)close(w->listener[i].fd);
+		w->listener[i].fd = -1;
+	}
+	ev_timer_stop(w->loop, &w->pause);
+}
+
+void accept_pause_full(struct worker *w)
+{
+	if (!w->is_paused_full) {
+		w->is_paused_full = true;
+		listeners_watch(w);
+	}
+}
+
+void accept_resume_full(struct worker *w)
+{
+	if (w->is_paused_full) {
+		w->is_paused_full = false;
+		listeners_watch(w);
+	}
+}
+
+void accept_room(struct worker *w)
+{
+	if (w->over < CONNS_OVER && !w->is_paused_full && !w->is_paused_fds)
+		listeners_watch(w);
+}

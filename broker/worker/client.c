@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/client.c - from a client's bytes to a question for the monitor.
+ * Every byte is hostile. Decides nothing: a well-formed target goes to the monitor in ASK; what ASK
+ * cannot hold, and what is no request to a proxy, is answered 400 and recorded by REJECT.
+ * Memory: none for a head that came in one piece, else one pooled buffer of at most HEAD_MAX. */
+#include "broker/worker/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/worker/conn.h"
+#include "broker/worker/head_read.h"
+#include "broker/worker/http.h"
+#include "broker/worker/to_monitor.h"
+
+#define FIRST_BYTE_SOCKS5 0x05
+
+/* A refusal of weir's own, before anything could be asked. @p: the head as far as it is known */
+static void reject(struct conn *c, enum reason reason, const char *what, const char *p, size_t n)
+{
+	struct msg_reject r = {
+		.proto = n >= 7 && memcmp(p, "CONNECT", 7) == 0 ? PROTO_CONNECT : PROTO_HTTP,
+		.reason = (uint8_t)reason,
+	};
+
+	if (reason != REASON_ORIGIN_FORM)
+		target_excerpt(p, n, r.text);
+	if (c->side[ORIGIN].io.fd >= 0)
+		conn_origin_close(c, REASON_CLOSED, false);
+	conn_number(c);
+	reject_send(c, &r);
+	conn_over(c);
+	conn_refuse(c, reason, what);
+}
+
+void client_timeout(struct conn *c)
+{
+	const char *p = c->head ? c->head->data : "";
+
+	reject(c, REASON_HEAD_TIMEOUT, "the head of the request did not come within 10 s", p,
+	       c->head ? c->head->end : 0);
+}
+
+void client_again(struct conn *c)
+{
+	c->is_started = c->is_head_method = false;
+	conn_state(c, CONN_HEAD);
+	conn_timer(c, IDLE_S);
+	conn_arm(c, CLIENT, EV_READ);
+}
+
+static void ask(struct conn *c, const struct asked *a)
+{
+	struct msg_ask m = {
+		.proto = c->proto,
+		.port = a->port,
+		.literal6 = a->is_bracketed,
+	};
+
+	c->deal = pool_get(&c->w->deals);
+	if (!c->deal) {
+		conn_park(c);
+		return;
+	}
+	memset(c->deal, 0, offsetof(struct deal, text));
+	c->deal->text[0] = c->deal->private_text[0] = '\0';
+	c->deal->naddr = c->deal->next = 0;
+	c->deal->is_set_up = false;
+	c->deal->conn = c;
+	conn_arm(c, CLIENT, 0);
+	conn_timer(c, 0);
+	conn_watch_hup(c);
+	if (c->proto == PROTO_CONNECT) { /* nothing of its head is passed on */
+		if (!c->head && head_consume(c->side[CLIENT].io.fd, c->head_len) < 0) {
+			conn_reset(c, REASON_INTERNAL);
+			return;
+		}
+		buf_put(&c->w->bufs, &c->head);
+	}
+	memcpy(m.host, a->host, sizeof(m.host));
+	conn_number(c);
+	conn_state(c, CONN_ASKED);
+	ask_send(c, &m);
+}
+
+/* One target for a CONNECT, or the next one of a client that speaks plain HTTP. */
+static void judge_target(struct conn *c, const struct asked *a, bool is_connect)
+{
+	bool is_open = c->side[ORIGIN].io.fd >= 0;
+
+	if (is_open && !is_connect && target_same(a, c->http->host, c->http->port)) {
+		conn_timer(c, 0);
+		http_begin(c);
+		return;
+	}
+	if (is_open)
+		conn_origin_close(c, REASON_CLOSED, false);
+	c->proto = is_connect ? PROTO_CONNECT : PROTO_HTTP;
+	ask(c, a);
+}
+
+static void judge_head(struct conn *c, const char *p, size_t n)
+{
+	struct head h;
+	struct frame f;
+	struct asked a;
+	struct slice path;
+	char what[128];
+	enum head_fault fault = head_scan_request(p, n, &h);
+	enum form form;
+
+	if (fault != HEAD_OK) {
+		(void)snprintf(what, sizeof(what), "the request is malformed: its head has %s",
+			       head_fault_text(fault));
+		reject(c, REASON_BAD_REQUEST, what, p, n);
+		return;
+	}
+	c->is_head_method = slice_is(h.method, "HEAD");
+	form = target_read(&h, &a, &path);
+	if (form == FORM_BAD)
+		reject(c, REASON_BAD_REQUEST, "the request is malformed: its target is not HOST:PORT",
+		       p, n);
+	else if (form == FORM_OTHER_SCHEME)
+		reject(c, REASON_BAD_REQUEST, "only http:// URLs and CONNECT are served here", p, n);
+	else if (form == FORM_ORIGIN)
+		reject(c, REASON_ORIGIN_FORM, "this is a proxy, not a web server", p, n);
+	else if (form == FORM_ABSOLUTE && frame_request(&f, p, n) < 0)
+		reject(c, REASON_BAD_REQUEST, "the request is malformed: unknown method or framing", p,
+		       n);
+	else
+		judge_target(c, &a, form == FORM_AUTHORITY);
+}
+
+static void head_failed(struct conn *c, int error)
+{
+	if (error == -EPROTO && c->w->in[0] == FIRST_BYTE_SOCKS5)
+		conn_finish(c, REASON_CLOSED); /* not served yet */
+	else if (error == -EPROTO)
+		reject(c, REASON_BAD_REQUEST, "the request is malformed: it does not begin with a method",
+		       "", 0);
+	else if (error == -EMSGSIZE)
+		reject(c, REASON_HEAD_TOO_LARGE, "the head of the request is over 64 KiB",
+		       c->head ? c->head->data : c->w->in, c->head ? c->head->end : HEAD_MAX);
+	else if (error == -ENOBUFS)
+		conn_park(c);
+	else
+		conn_close(c, error == -ECONNRESET ? REASON_CLIENT_RESET : REASON_CLOSED);
+}
+
+void client_ready(struct conn *c)
+{
+	struct head_read r = { 0 };
+	int got = head_read(c->w, c->side[CLIENT].io.fd, &c->head, &r);
+
+	if (r.is_begun && !c->is_started) {
+		c->is_started = true;
+		conn_timer(c, HEAD_S);
+	}
+	if (got < 0) {
+		head_failed(c, got);
+	} else if (got > 0) {
+		c->head_len = (uint32_t)r.n;
+		judge_head(c, r.p, r.n);
+	}
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/conn.c - one client connection: made, armed, refused, reset, closed.
+ * Nothing here reads a byte that it keeps. After conn_close(), conn_reset(), conn_finish() and
+ * conn_refuse() the caller returns: the connection may be gone. */
+#include "broker/worker/conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/worker/accept.h"
+#include "broker/worker/client.h"
+#include "broker/worker/dial.h"
+#include "broker/worker/dns.h"
+#include "broker/worker/http.h"
+#include "broker/worker/relay.h"
+#include "broker/worker/reply.h"
+#include "broker/worker/to_monitor.h"
+#include "common/scope.h"
+
+#define FDS_KEPT 64 /* descriptors that are no connection's: listeners, pipes come out of the rest */
+
+int conns_init(struct worker *w)
+{
+	struct rlimit nofile;
+	uint32_t cap = CONNS_MAX, buckets = 1;
+	void *table;
+	int r;
+
+	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
+		return -errno;
+	if (nofile.rlim_cur < 2 * FDS_KEPT)
+		return -EMFILE;
+	if ((nofile.rlim_cur - FDS_KEPT) / 2 < cap)
+		cap = (uint32_t)((nofile.rlim_cur - FDS_KEPT) / 2);
+	w->conns_cap = cap;
+	while (buckets < cap + CONNS_OVER)
+		buckets <<= 1;
+	table = mmap(NULL, buckets * sizeof(*w->by_num), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (table == MAP_FAILED)
+		return -errno;
+	w->by_num = table;
+	w->num_mask = buckets - 1;
+	w->next_num = w->next_serial = 1;
+	TAILQ_INIT(&w->all);
+	TAILQ_INIT(&w->parked);
+	r = pool_init(&w->conns, sizeof(struct conn), cap + CONNS_OVER);
+	r = r < 0 ? r : pool_init(&w->deals, sizeof(struct deal), DEALS_MAX);
+	r = r < 0 ? r : pool_init(&w->https, sizeof(struct http), cap);
+	pipes_init(w);
+	return r < 0 ? r : bufs_init(&w->bufs);
+}
+
+/* ---- events ---- */
+
+static void reply_flush(struct conn *c)
+{
+	struct buf *b = c->head;
+	ssize_t n = send(c->side[CLIENT].io.fd, b->data + b->start, b->end - b->start,
+			 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n < 0 && errno != EAGAIN) {
+		conn_close(c, REASON_CLIENT_GONE);
+		return;
+	}
+	b->start += n > 0 ? (uint32_t)n : 0;
+	if (b->start == b->end)
+		conn_finish(c, REASON_CLOSED);
+}
+
+static void linger_drop(struct conn *c)
+{
+	for (int i = 0; i < 8; i++) {
+		ssize_t n = recv(c->side[CLIENT].io.fd, NULL, 65536, MSG_TRUNC | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0 || (c->dropped += (uint32_t)n) > LINGER_BYTES) {
+			conn_close(c, REASON_CLOSED);
+			return;
+		}
+	}
+}
+
+static void on_client(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct conn *c = container_of(io, struct conn, side[CLIENT].io);
+
+	(void)loop;
+	if (c->state == CONN_HEAD)
+		client_ready(c);
+	else if (c->state == CONN_TUNNEL)
+		relay_ready(c, CLIENT, revents);
+	else if (c->state == CONN_HTTP)
+		http_ready(c, CLIENT, revents);
+	else if (c->state == CONN_REPLY)
+		reply_flush(c);
+	else if (c->state == CONN_LINGER)
+		linger_drop(c);
+	else
+		conn_arm(c, CLIENT, 0); /* an event that was under way when reading stopped */
+}
+
+static void on_origin(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct conn *c = container_of(io, struct conn, side[ORIGIN].io);
+
+	(void)loop;
+	if (c->state == CONN_TUNNEL)
+		relay_ready(c, ORIGIN, revents);
+	else if (c->state == CONN_HTTP)
+		http_ready(c, ORIGIN, revents);
+	else /* between two requests: FIN, reset, or bytes that nobody asked for */
+		conn_origin_close(c, REASON_CLOSED, false);
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct conn *c = container_of(t, struct conn, timer);
+
+	(void)revents;
+	ev_timer_stop(loop, t);
+	switch ((enum conn_state)c->state) {
+	case CONN_HEAD:
+		if (c->is_started)
+			client_timeout(c);
+		else
+			conn_close(c, REASON_IDLE);
+		break;
+	case CONN_PARKED:
+		conn_refuse(c, REASON_CONNECTION_LIMIT, "weir is busy: no room for this request");
+		break;
+	case CONN_RESOLVING:
+	case CONN_WAITING:
+		dns_timeout(c);
+		break;
+	case CONN_DIALING:
+		dial_timeout(c);
+		break;
+	case CONN_TUNNEL:
+		relay_idle(c);
+		break;
+	case CONN_ASKED:
+	case CONN_HTTP:
+	case CONN_REPLY:
+	case CONN_LINGER:
+	case CONN_STATE_COUNT:
+		conn_close(c, REASON_CLOSED);
+		break;
+	}
+}
+
+/* ---- birth ---- */
+
+struct conn *conn_open(struct worker *w, int fd)
+{
+	struct conn *c = pool_get(&w->conns);
+
+	if (!c)
+		return NULL;
+	memset(c, 0, sizeof(*c));
+	c->w = w;
+	c->serial = w->next_serial++;
+	ev_io_init(&c->side[CLIENT].io, on_client, fd, EV_READ);
+	ev_io_init(&c->side[ORIGIN].io, on_origin, -1, 0);
+	ev_init(&c->timer, on_timer);
+	TAILQ_INSERT_TAIL(&w->all, c, all);
+	c->state = CONN_HEAD;
+	return c;
+}
+
+void conn_number(struct conn *c)
+{
+	struct worker *w = c->w;
+	struct conn **bucket;
+
+	if (w->next_num == 0)
+		worker_exit(w, 1); /* numbers are never used twice: a new worker starts afresh */
+	c->num = w->next_num++;
+	bucket = &w->by_num[c->num & w->num_mask];
+	c->next_num = *bucket;
+	*bucket = c;
+	c->is_asked = true;
+	c->is_allowed = c->is_dialed = false;
+	c->side[CLIENT].moved = c->side[ORIGIN].moved = 0;
+}
+
+struct conn *conn_find(struct worker *w, uint32_t num)
+{
+	struct conn *c = w->by_num[num & w->num_mask];
+
+	while (c && c->num != num)
+		c = c->next_num;
+	return c;
+}
+
+void conn_over(struct conn *c)
+{
+	struct conn **p;
+
+	if (!c->is_asked)
+		return;
+	for (p = &c->w->by_num[c->num & c->w->num_mask]; *p != c; p = &(*p)->next_num)
+		assert(*p);
+	*p = c->next_num;
+	c->is_asked = c->is_allowed = c->is_dialed = false;
+}
+
+void conn_end(struct conn *c, enum reason reason)
+{
+	bool is_gone = reason == REASON_CLIENT_GONE || reason == REASON_CLIENT_RESET;
+
+	if (!c->is_asked)
+		return;
+	if (c->is_dialed || (c->is_allowed && !is_gone))
+		done_send(c, reason);
+	else
+		gone_send(c);
+	conn_over(c);
+}
+
+/* ---- arming ---- */
+
+void conn_arm(struct conn *c, enum which which, int events)
+{
+	ev_io *io = &c->side[which].io;
+
+	if (io->fd < 0 || (ev_is_active(io) ? (io->events & (EV_READ | EV_WRITE)) : 0) == events)
+		return;
+	ev_io_stop(c->w->loop, io);
+	if (events == 0)
+		return;
+	ev_io_set(io, io->fd, events);
+	ev_io_start(c->w->loop, io);
+}
+
+void conn_timer(struct conn *c, double after)
+{
+	ev_timer_stop(c->w->loop, &c->timer);
+	if (after <= 0)
+		return;
+	ev_timer_set(&c->timer, after, 0.);
+	ev_timer_start(c->w->loop, &c->timer);
+}
+
+void conn_state(struct conn *c, enum conn_state state)
+{
+	if (c->state == CONN_PARKED)
+		TAILQ_REMOVE(&c->w->parked, c, wait);
+	c->state = (uint8_t)state;
+}
+
+/* Only a reset (or an end that both sides agreed on) is reported: no event is asked for. */
+void conn_watch_hup(struct conn *c)
+{
+	struct worker *w = c->w;
+	struct epoll_event ev = {
+		.events = EPOLLONESHOT,
+		.data.u64 = (uint64_t)pool_index(&w->conns, c) << 32 | c->serial,
+	};
+
+	if (!c->is_hup_watched &&
+	    epoll_ctl(w->hup, EPOLL_CTL_ADD, c->side[CLIENT].io.fd, &ev) == 0)
+		c->is_hup_watched = true;
+}
+
+/* A reset leaves an error, an orderly end of both directions does not. */
+static bool is_lost(struct conn *c)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	if (c->state == CONN_LINGER || c->state == CONN_HEAD)
+		return false; /* read anyway */
+	return getsockopt(c->side[CLIENT].io.fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 ||
+	       error != 0;
+}
+
+void conn_on_hup(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct worker *w = container_of(io, struct worker, hup_io);
+	struct epoll_event ev[64];
+	int n = epoll_wait(w->hup, ev, ARRAY_LEN(ev), 0);
+
+	(void)loop;
+	(void)revents;
+	for (int i = 0; i < n; i++) {
+		struct conn *c = pool_at(&w->conns, (uint32_t)(ev[i].data.u64 >> 32));
+
+		if (!c || c->w != w || c->serial != (uint32_t)ev[i].data.u64)
+			continue;
+		if (is_lost(c))
+			conn_reset(c, REASON_CLIENT_RESET);
+	}
+}
+
+/* ---- waiting for room ---- */
+
+void conn_park(struct conn *c)
+{
+	conn_arm(c, CLIENT, 0);
+	if (c->state == CONN_PARKED)
+		return;
+	c->state = CONN_PARKED;
+	TAILQ_INSERT_TAIL(&c->w->parked, c, wait);
+	conn_watch_hup(c);
+	accept_pause_full(c->w);
+}
+
+void conn_unpark(struct worker *w)
+{
+	uint32_t room = w->deals.max - w->deals.used;
+	struct conn *c;
+
+	if (w->bufs.small.max - w->bufs.small.used < room)
+		room = w->bufs.small.max - w->bufs.small.used;
+	while (room-- > 0 && (c = TAILQ_FIRST(&w->parked))) {
+		conn_state(c, CONN_HEAD);
+		conn_arm(c, CLIENT, EV_READ);
+		/* its bytes may all be here already: then no event would come */
+		ev_feed_event(w->loop, &c->side[CLIENT].io, EV_READ);
+	}
+	if (TAILQ_EMPTY(&w->parked))
+		accept_resume_full(w);
+}
+
+void conn_deal_put(struct conn *c)
+{
+	if (!c->deal)
+		return;
+	dial_stop(c->deal);
+	pool_put(&c->w->deals, c->deal);
+	c->deal = NULL;
+	conn_unpark(c->w);
+}
+
+/* ---- death ---- */
+
+static void side_close(struct worker *w, struct side *s, bool is_reset)
+{
+	static const struct linger hard = { .l_onoff = 1, .l_linger = 0 };
+
+	if (s->pipe)
+		pipe_discard(w, &s->pipe);
+	if (s->io.fd < 0)
+		return;
+	ev_io_stop(w->loop, &s->io);
+	if (is_reset)
+		(void)setsockopt(s->io.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+	(void)close(s->io.fd);
+	s->io.fd = -1;
+	s->full = s->wait = 0;
+	s->is_eof = s->is_shut = false;
+}
+
+static void http_put(struct conn *c)
+{
+	if (!c->http)
+		return;
+	buf_put(&c->w->bufs, &c->http->out[CLIENT]);
+	buf_put(&c->w->bufs, &c->http->out[ORIGIN]);
+	buf_put(&c->w->bufs, &c->http->resp_head);
+	pool_put(&c->w->https, c->http);
+	c->http = NULL;
+}
+
+/* everything but the client's socket */
+static void conn_drop(struct conn *c, enum reason reason, bool is_reset)
+{
+	struct worker *w = c->w;
+
+	dns_forget(c);
+	conn_state(c, CONN_LINGER);
+	conn_deal_put(c);
+	conn_end(c, reason);
+	if (c->side[CLIENT].pipe)
+		pipe_discard(w, &c->side[CLIENT].pipe);
+	side_close(w, &c->side[ORIGIN], is_reset);
+	http_put(c);
+	buf_put(&w->bufs, &c->head);
+}
+
+static void conn_gone(struct conn *c, enum reason reason, bool is_reset)
+{
+	struct worker *w = c->w;
+
+	conn_drop(c, reason, is_reset);
+	side_close(w, &c->side[CLIENT], is_reset);
+	ev_timer_stop(w->loop, &c->timer);
+	TAILQ_REMOVE(&w->all, c, all);
+	if (c->is_counted)
+		w->open--;
+	if (c->is_over)
+		w->over--;
+	c->w = NULL;
+	pool_put(&w->conns, c);
+	conn_unpark(w);
+	accept_room(w);
+}
+
+void conn_close(struct conn *c, enum reason reason)
+{
+	conn_gone(c, reason, false);
+}
+
+void conn_reset(struct conn *c, enum reason reason)
+{
+	conn_gone(c, reason, true);
+}
+
+void conn_finish(struct conn *c, enum reason reason)
+{
+	conn_drop(c, reason, false);
+	if (shutdown(c->side[CLIENT].io.fd, SHUT_WR) < 0) {
+		conn_close(c, reason);
+		return;
+	}
+	conn_timer(c, LINGER_S);
+	conn_arm(c, CLIENT, EV_READ);
+	linger_drop(c);
+}
+
+void conn_origin_close(struct conn *c, enum reason reason, bool is_reset)
+{
+	conn_end(c, reason);
+	if (c->side[CLIENT].pipe)
+		pipe_discard(c->w, &c->side[CLIENT].pipe);
+	side_close(c->w, &c->side[ORIGIN], is_reset);
+	if (c->http) {
+		buf_put(&c->w->bufs, &c->http->out[ORIGIN]);
+		buf_put(&c->w->bufs, &c->http->resp_head);
+	}
+}
+
+/* ---- refusals ---- */
+
+void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const char *text)
+{
+	struct worker *w = c->w;
+	struct reply r = {
+		.status = status,
+		.reason = reason,
+		.text = text,
+		.is_no_body = c->is_head_method,
+	};
+	ssize_t len = reply_write(w->out, sizeof(w->out), &r), n;
+	bool is_busy = c->http && c->http->out[CLIENT];
+
+	conn_drop(c, reason, false);
+	if (len < 0 || is_busy) { /* another answer is not out yet: nothing can follow it */
+		conn_reset(c, reason);
+		return;
+	}
+	n = send(c->side[CLIENT].io.fd, w->out, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n == len) {
+		conn_finish(c, reason);
+		return;
+	}
+	if (n < 0 && errno == EAGAIN)
+		n = 0;
+	if (n >= 0)
+		c->head = buf_get(&w->bufs, (size_t)(len - n));
+	if (!c->head) {
+		conn_reset(c, reason);
+		return;
+	}
+	memcpy(c->head->data, w->out + n, (size_t)(len - n));
+	c->head->end = (uint32_t)(len - n);
+	conn_state(c, CONN_REPLY);
+	conn_timer(c, LINGER_S);
+	conn_arm(c, CLIENT, EV_WRITE);
+}
+
+void conn_refuse(struct conn *c, enum reason reason, const char *what)
+{
+	const char *rule = c->is_dialed ? "the policy allows it" : NULL;
+	char text[MSG_TEXT_MAX + 1];
+
+	if (c->deal && c->deal->text[0])
+		rule = c->deal->text;
+	reply_text(text, sizeof(text), what, rule, reply_todo(reason));
+	conn_refuse_text(c, 0, reason, text);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/framing.c - where a message ends: http-parser, with a strict judge of chunks in
+ * front of it. Every byte is hostile; when the two disagree on the end, the message is refused.
+ *   chunks: SIZE -> [EXT ->] SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE … 0: LINE (trailers)
+ *           -> LINE_LF -> LINE … empty line: END_LF -> OVER */
+#include "broker/worker/framing.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum chunk_state {
+	CHUNK_SIZE,
+	CHUNK_EXT,
+	CHUNK_SIZE_LF,
+	CHUNK_DATA,
+	CHUNK_DATA_CR,
+	CHUNK_DATA_LF,
+	CHUNK_LINE_START,
+	CHUNK_LINE,
+	CHUNK_LINE_LF,
+	CHUNK_END_LF,
+	CHUNK_OVER,
+};
+
+#define SIZE_DIGITS_MAX 15 /* below 2^60 */
+
+static int hex_value(unsigned char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool is_text(unsigned char c)
+{
+	return (c >= ' ' && c != 0x7f) || c == '\t';
+}
+
+static int extra_byte(struct chunks *c, unsigned char b)
+{
+	return is_text(b) && ++c->extra <= CHUNK_EXTRA_MAX ? 0 : -EBADMSG;
+}
+
+static int size_byte(struct chunks *c, unsigned char b)
+{
+	int v = hex_value(b);
+
+	if (v >= 0) {
+		if (++c->digits > SIZE_DIGITS_MAX)
+			return -EBADMSG;
+		c->left = c->left << 4 | (unsigned)v;
+		return 0;
+	}
+	if (c->digits == 0 || (b != '\r' && b != ';' && b != ' ' && b != '\t'))
+		return -EBADMSG;
+	c->state = b == '\r' ? CHUNK_SIZE_LF : CHUNK_EXT;
+	return 0;
+}
+
+/* a byte that must be exactly @want */
+static int expect(struct chunks *c, unsigned char b, char want, enum chunk_state next)
+{
+	if (b != (unsigned char)want)
+		return -EBADMSG;
+	c->state = (uint8_t)next;
+	return 0;
+}
+
+static int line_byte(struct chunks *c, unsigned char b)
+{
+	bool is_start = c->state == CHUNK_LINE_START;
+
+	if (b == '\r') {
+		c->state = is_start ? CHUNK_END_LF : CHUNK_LINE_LF;
+		return 0;
+	}
+	c->state = CHUNK_LINE;
+	if (is_start && (b == ' ' || b == '\t' || b == ':'))
+		return -EBADMSG; /* folded, or a field without a name */
+	return extra_byte(c, b);
+}
+
+static int chunk_byte(struct chunks *c, unsigned char b)
+{
+	switch ((enum chunk_state)c->state) {
+	case CHUNK_SIZE:
+		return size_byte(c, b);
+	case CHUNK_EXT:
+		if (b != '\r')
+			return extra_byte(c, b);
+		c->state = CHUNK_SIZE_LF;
+		return 0;
+	case CHUNK_SIZE_LF:
+		return expect(c, b, '\n', c->left ? CHUNK_DATA : CHUNK_LINE_START);
+	case CHUNK_DATA_CR:
+		return expect(c, b, '\r', CHUNK_DATA_LF);
+	case CHUNK_DATA_LF:
+		c->digits = 0;
+		return expect(c, b, '\n', CHUNK_SIZE);
+	case CHUNK_LINE_START:
+	case CHUNK_LINE:
+		return line_byte(c, b);
+	case CHUNK_LINE_LF:
+		return expect(c, b, '\n', CHUNK_LINE_START);
+	case CHUNK_END_LF:
+		return expect(c, b, '\n', CHUNK_OVER);
+	case CHUNK_DATA:
+	case CHUNK_OVER:
+		break;
+	}
+	return -EBADMSG;
+}
+
+ssize_t chunks_scan(struct chunks *c, const char *p, size_t n, bool *done)
+{
+	size_t at = 0;
+
+	while (at < n && c->state != CHUNK_OVER) {
+		if (c->state == CHUNK_DATA) {
+			size_t take = c->left < n - at ? (size_t)c->left : n - at;
+
+			at += take;
+			c->left -= take;
+			if (c->left == 0)
+				c->state = CHUNK_DATA_CR;
+		} else if (chunk_byte(c, (unsigned char)p[at++]) < 0) {
+			return -EBADMSG;
+		}
+	}
+	*done = c->state == CHUNK_OVER;
+	return (ssize_t)at;
+}
+
+static int on_headers_complete(http_parser *p)
+{
+	struct frame *f = p->data;
+
+	f->is_head_seen = true;
+	f->is_kept = http_should_keep_alive(p) != 0;
+	return f->is_no_body ? 1 : 0;
+}
+
+static int on_message_complete(http_parser *p)
+{
+	struct frame *f = p->data;
+
+	f->is_done = true;
+	http_parser_pause(p, 1);
+	return 0;
+}
+
+static const http_parser_settings settings = {
+	.on_headers_complete = on_headers_complete,
+	.on_message_complete = on_message_complete,
+};
+
+/* Return: bytes the parser took, or -EBADMSG */
+static ssize_t execute(struct frame *f, const char *p, size_t n)
+{
+	size_t took;
+	enum http_errno e;
+
+	f->parser.data = f;
+	took = http_parser_execute(&f->parser, &settings, p, n);
+	f->parser.data = NULL; /* a copy of this frame must not point back here */
+	e = HTTP_PARSER_ERRNO(&f->parser);
+	if (e != HPE_OK && !(e == HPE_PAUSED && f->is_done))
+		return -EBADMSG;
+	return (ssize_t)took;
+}
+
+static int begin(struct frame *f, enum http_parser_type type, const char *head, size_t n)
+{
+	http_parser_init(&f->parser, type);
+	if (execute(f, head, n) != (ssize_t)n || !f->is_head_seen)
+		return -EBADMSG;
+	return 0;
+}
+
+int frame_request(struct frame *f, const char *head, size_t n)
+{
+	*f = (struct frame){ 0 };
+	return begin(f, HTTP_REQUEST, head, n);
+}
+
+int frame_response(struct frame *f, const char *head, size_t n, bool is_no_body)
+{
+	*f = (struct frame){ .is_no_body = is_no_body };
+	if (begin(f, HTTP_RESPONSE, head, n) < 0)
+		return -EBADMSG;
+	f->is_to_eof = !f->is_done && !(f->parser.flags & (F_CHUNKED | F_CONTENTLENGTH));
+	return 0;
+}
+
+ssize_t frame_body(struct frame *f, const char *p, size_t n)
+{
+	bool is_over = false;
+	ssize_t took;
+
+	if (f->is_done || n == 0)
+		return 0;
+	if (f->is_to_eof)
+		return (ssize_t)n;
+	if (f->parser.flags & F_CHUNKED) {
+		took = chunks_scan(&f->chunks, p, n, &is_over);
+		if (took < 0 || execute(f, p, (size_t)took) != took || f->is_done != is_over)
+			return -EBADMSG;
+		return took;
+	}
+	return execute(f, p, n);
+}

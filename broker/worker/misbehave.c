@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/misbehave.c - test builds alone: a worker that breaks the protocol on request.
+ * What a taken-over worker could send; the monitor must kill it and dial nothing. The nursery drops
+ * the variable before it forks a second worker, so the replacement behaves. */
+#ifdef WEIR_TEST
+#include "broker/worker/misbehave.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/worker/state.h"
+#include "common/fd.h"
+#include "common/scope.h"
+
+static void put_ask(struct conn *c, const struct msg_ask *m, uint32_t num)
+{
+	wr_open(&c->w->wr, MSG_ASK, num);
+	msg_put_ask(&c->w->wr, m);
+}
+
+/* DIALED for a connection that was only asked, to an address that no verdict named */
+static void forged_dialed(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_dialed d = { .addr = { .family = 4, .b = { 169, 254, 169, 254 } } };
+
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	wr_open(&c->w->wr, MSG_DIALED, c->num);
+	msg_put_dialed(&c->w->wr, &d);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+static void truncated(struct conn *c, const struct msg_ask *m)
+{
+	put_ask(c, m, c->num);
+	(void)fd_send(c->w->monitor, c->w->wr.buf, c->w->wr.len - 3, NULL, 0);
+}
+
+static void oversized(struct conn *c, const struct msg_ask *m)
+{
+	static char big[MSG_MAX + 64];
+
+	put_ask(c, m, c->num);
+	memcpy(big, c->w->wr.buf, c->w->wr.len);
+	(void)fd_send(c->w->monitor, big, sizeof(big), NULL, 0);
+}
+
+static void unknown_type(struct conn *c, const struct msg_ask *m)
+{
+	(void)m;
+	wr_open(&c->w->wr, MSG_TYPE_COUNT, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+static void wrong_direction(struct conn *c, const struct msg_ask *m)
+{
+	(void)m;
+	wr_open(&c->w->wr, MSG_STOP, 0);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* DONE for a connection that never was allowed */
+static void wrong_state(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_done d = { .up = 1, .reason = REASON_CLOSED };
+
+	(void)m;
+	wr_open(&c->w->wr, MSG_DONE, c->num);
+	msg_put_done(&c->w->wr, &d);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+static void reused_conn(struct conn *c, const struct msg_ask *m)
+{
+	for (int i = 0; i < 2; i++) {
+		put_ask(c, m, c->num);
+		(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	}
+}
+
+static void surprise_fd(struct conn *c, const struct msg_ask *m)
+{
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, &c->side[CLIENT].io.fd, 1);
+}
+
+static void control_byte(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_ask bad = *m;
+
+	bad.host[0] = '\n';
+	put_ask(c, &bad, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+static void crash(struct conn *c, const struct msg_ask *m)
+{
+	(void)c;
+	(void)m;
+	abort();
+}
+
+static const struct {
+	const char *name;
+	void (*act)(struct conn *c, const struct msg_ask *m);
+} acts[] = {
+	{ "forged-dialed", forged_dialed },	{ "truncated", truncated },
+	{ "oversized", oversized },		{ "unknown-type", unknown_type },
+	{ "wrong-direction", wrong_direction }, { "wrong-state", wrong_state },
+	{ "reused-conn", reused_conn },		{ "surprise-fd", surprise_fd },
+	{ "control-byte", control_byte },	{ "crash", crash },
+};
+
+bool misbehave_ask(struct conn *c, const struct msg_ask *m)
+{
+	const char *name = getenv("WEIR_TEST_MISBEHAVE");
+
+	if (!name || !strstr(m->host, "misbehave"))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
+		if (str_eq(acts[i].name, name)) {
+			acts[i].act(c, m);
+			return true;
+		}
+	}
+	return false;
+}
+#endif

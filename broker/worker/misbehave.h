@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/misbehave.h - test builds alone: a worker that breaks the protocol on request.
+ * WEIR_TEST_MISBEHAVE=NAME in build/test/weir; a target whose name holds "misbehave" sets it off. */
+#ifndef WEIR_BROKER_WORKER_MISBEHAVE_H
+#define WEIR_BROKER_WORKER_MISBEHAVE_H
+
+#include <stdbool.h>
+
+struct conn;
+struct msg_ask;
+
+#ifdef WEIR_TEST
+/** misbehave_ask() - instead of this ASK something else is sent. Return: false: behave */
+bool misbehave_ask(struct conn *c, const struct msg_ask *m);
+#else
+static inline bool misbehave_ask(struct conn *c, const struct msg_ask *m)
+{
+	(void)c;
+	(void)m;
+	return false;
+}
+#endif
+
+#endif

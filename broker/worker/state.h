@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/state.h - what the worker remembers: one struct worker, one struct conn for each
+ * client, and what a connection holds only for a while (a deal, an exchange, a pipe, a buffer). */
+#ifndef WEIR_BROKER_WORKER_STATE_H
+#define WEIR_BROKER_WORKER_STATE_H
+
+#include <ares.h>
+#include <ev.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "broker/worker/framing.h"
+#include "broker/worker/head_scan.h"
+#include "broker/worker/pool.h"
+#include "broker/worker/target.h"
+#include "common/msg.h"
+#include "common/reason.h"
+
+#define CONNS_MAX 65536	      /* clients, whatever CONFIG says */
+#define CONNS_OVER 16	      /* more, only to be told 503 */
+#define DEALS_MAX 1024	      /* questions and dials under way; more wait unread */
+#define PIPES_MAX 64	      /* pooled pipes for splice */
+#define PEEK_MAX (HEAD_MAX + 1)
+#define REWRITE_ROOM 1024
+#define HEAD_S 10.	      /* a head, from its first byte */
+#define IDLE_S 60.	      /* no byte yet, or nothing between two requests */
+#define DIAL_S 30.	      /* from the verdict to the connection, DNS included */
+#define LINGER_S 2.	      /* after a refusal */
+#define LINGER_BYTES 262144
+#define STOP_S 0.3	      /* STOP: what is under way may still be said */
+
+#define container_of(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
+
+enum which { CLIENT, ORIGIN };
+
+/* A conn number lives from ASK to VERDICT (refused), GONE or DONE. @is_asked, @is_allowed and
+ * @is_dialed say what the monitor was told or told us:
+ *   HEAD <-> PARKED --ASK--> ASKED --VERDICT--> RESOLVING --CANDIDATES--> WAITING --DIAL--> DIALING
+ *   --DIALED--> TUNNEL or HTTP (which goes back to HEAD after each exchange)
+ *   any --refusal--> REPLY -> LINGER -> closed */
+enum conn_state {
+	CONN_HEAD,	/* waiting for a request head or reading one */
+	CONN_PARKED,	/* the same, not read: no buffer or no deal is free */
+	CONN_ASKED,
+	CONN_RESOLVING,
+	CONN_WAITING,
+	CONN_DIALING,
+	CONN_HTTP,
+	CONN_TUNNEL,
+	CONN_REPLY,	/* the refusal did not fit into the socket at once */
+	CONN_LINGER,	/* it did: drop what the client still sends */
+	CONN_STATE_COUNT
+};
+
+struct pipe {
+	int fd[2];
+	uint32_t held; /* bytes in it */
+};
+
+/** struct side - one socket of a connection, and the bytes that come from it */
+struct side {
+	ev_io io;	   /* io.fd is the socket, -1: none */
+	struct pipe *pipe; /* bytes read here and not yet written to the other side */
+	uint64_t moved;	   /* bytes read here and written there */
+	uint8_t full;	   /* reads in a row that filled the buffer */
+	uint8_t wait;	   /* EV_READ here, EV_WRITE on the other side, or 0: this direction is over */
+	bool is_eof;	   /* the peer sent FIN */
+	bool is_shut;	   /* and the other side was told */
+};
+
+#define ATTEMPTS_MAX 4
+struct attempt {
+	ev_io io; /* io.fd -1: unused */
+	struct conn *conn;
+	ev_tstamp since;
+	uint8_t index; /* into deal.addr */
+};
+
+/** struct deal - a question, its verdict and the dial; given back when the origin is linked */
+struct deal {
+	char host[HOST_MAX + 1];
+	uint16_t port;
+	uint32_t flags;
+	char text[MSG_TEXT_MAX + 1], private_text[MSG_TEXT_MAX + 1];
+	struct addr addr[MSG_ADDRS_MAX];
+	uint8_t naddr, next;
+	bool is_set_up;	    /* the attempts are set up */
+	int last_errno;	    /* of an attempt that failed */
+	ev_timer stagger;
+	struct conn *conn;
+	struct attempt attempt[ATTEMPTS_MAX];
+};
+
+/** struct http - plain HTTP on this client connection: lives as long as it does */
+struct http {
+	char host[HOST_MAX + 1]; /* canonical: the verdict under which the origin is open */
+	uint16_t port;
+	struct frame req, resp;
+	struct buf *out[2];	 /* by destination: the end of a head that was not taken at once */
+	struct buf *resp_head;	 /* a response head that came in pieces */
+	uint32_t requests;	 /* that rode on this verdict */
+	bool is_upgrade;
+	bool is_broken;		 /* the origin takes no more of the request */
+	bool is_resp_started;	 /* something was passed on: no refusal can follow */
+	bool is_resp_head_done, is_client_kept, is_reused;
+	bool is_switched;	 /* 101 was passed on */
+};
+
+struct conn {
+	struct worker *w;
+	TAILQ_ENTRY(conn) all, wait;
+	struct conn *next_num;	 /* in the table of conn numbers */
+	struct side side[2];
+	ev_timer timer;
+	struct buf *head;	 /* a head that came in pieces, or a refusal that waits */
+	struct deal *deal;
+	struct http *http;
+	struct dns_entry *dns;	 /* whose answer is awaited */
+	double active;		 /* ev_now() of the last byte, for `limit idle` */
+	uint32_t num, serial;
+	uint32_t head_len;	 /* of the head under way; it is in @head, or else still in the socket */
+	uint32_t dropped;
+	uint8_t state, proto;
+	bool is_started;	 /* the head's first byte came */
+	bool is_asked, is_allowed, is_dialed;
+	bool is_over;		 /* one of the CONNS_OVER */
+	bool is_counted;
+	bool is_hup_watched;
+	bool is_head_method;	 /* HEAD: a refusal has no body */
+};
+_Static_assert(sizeof(struct conn) <= 512, "an idle tunnel costs at most 512 bytes");
+
+TAILQ_HEAD(conn_list, conn);
+
+struct dns; /* dns.c */
+
+struct worker {
+	struct ev_loop *loop;
+	int monitor;
+	ev_io monitor_in, monitor_out;
+	struct msg_wr wr;
+	struct msg_config config;
+	struct dns *dns;
+
+	ev_io listener[2];
+	int spare; /* given up for a moment when no descriptor is left */
+	ev_timer pause;
+	bool is_paused_full, is_paused_fds, is_stopping, is_exiting;
+
+	struct pool conns, deals, https;
+	struct pipe pipe[PIPES_MAX], *pipe_free[PIPES_MAX];
+	uint32_t npipe_free;
+	struct bufs bufs;
+	struct conn_list all, parked;
+	struct conn **by_num; /* num_mask + 1 buckets */
+	uint32_t num_mask, next_num, next_serial;
+	uint32_t conns_cap;   /* what the descriptor limit allows */
+	uint32_t open, over, accepted, refused_limit;
+
+	ev_io hup_io; /* an epoll set that reports resets of sockets that are not read */
+	int hup;
+
+	ev_timer stats_timer, stop_timer;
+	char *queue; /* messages the monitor has not taken yet */
+	size_t queue_start, queue_end;
+
+	char in[PEEK_MAX];
+	char out[HEAD_MAX + REWRITE_ROOM];
+};
+
+/** worker_exit() - end this process; what the monitor was not told, it learns from the death */
+__attribute__((noreturn)) void worker_exit(struct worker *w, int status);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/to_monitor.c - what the worker says to the monitor, one function a message. */
+#include "broker/worker/to_monitor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "broker/worker/misbehave.h"
+#include "common/fd.h"
+
+#define QUEUE_MAX (4u << 20) /* a question for each deal and an end for each of 65,536 connections */
+#define STATS_S 1.
+
+static void on_monitor_out(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct worker *w = container_of(io, struct worker, monitor_out);
+
+	(void)loop;
+	(void)revents;
+	(void)to_monitor_flush(w, 0);
+}
+
+static void on_stats(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	(void)loop;
+	(void)revents;
+	stats_send(container_of(t, struct worker, stats_timer));
+}
+
+int to_monitor_init(struct worker *w)
+{
+	void *queue = mmap(NULL, QUEUE_MAX, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (queue == MAP_FAILED)
+		return -errno;
+	w->queue = queue;
+	ev_io_init(&w->monitor_out, on_monitor_out, w->monitor, EV_WRITE);
+	ev_init(&w->stats_timer, on_stats);
+	return 0;
+}
+
+/* ---- the queue: a u16 length and the message, one after the other ---- */
+
+static void queue_add(struct worker *w, const void *msg, size_t len)
+{
+	uint16_t n = (uint16_t)len;
+
+	if (w->queue_end + sizeof(n) + len > QUEUE_MAX) {
+		memmove(w->queue, w->queue + w->queue_start, w->queue_end - w->queue_start);
+		w->queue_end -= w->queue_start;
+		w->queue_start = 0;
+	}
+	if (w->queue_end + sizeof(n) + len > QUEUE_MAX)
+		worker_exit(w, 1); /* the monitor has not listened for thousands of messages */
+	memcpy(w->queue + w->queue_end, &n, sizeof(n));
+	memcpy(w->queue + w->queue_end + sizeof(n), msg, len);
+	w->queue_end += sizeof(n) + len;
+	ev_io_start(w->loop, &w->monitor_out);
+}
+
+/* Return: 1 when the first message left, 0 when it must wait */
+static int queue_send_first(struct worker *w)
+{
+	uint16_t n;
+	int r;
+
+	memcpy(&n, w->queue + w->queue_start, sizeof(n));
+	r = fd_send(w->monitor, w->queue + w->queue_start + sizeof(n), n, NULL, 0);
+	if (r == -EAGAIN)
+		return 0;
+	if (r < 0)
+		worker_exit(w, 0); /* the monitor is gone */
+	w->queue_start += sizeof(n) + n;
+	return 1;
+}
+
+bool to_monitor_flush(struct worker *w, int wait_ms)
+{
+	struct pollfd p = { .fd = w->monitor, .events = POLLOUT };
+
+	while (w->queue_start < w->queue_end) {
+		if (queue_send_first(w))
+			continue;
+		if (wait_ms <= 0 || poll(&p, 1, wait_ms) <= 0)
+			return false;
+	}
+	w->queue_start = w->queue_end = 0;
+	ev_io_stop(w->loop, &w->monitor_out);
+	return true;
+}
+
+static void finish(struct worker *w)
+{
+	/* with messages waiting, this one waits behind them: only its length is put in */
+	int r = wr_send(&w->wr, w->queue_end ? -1 : w->monitor, NULL, 0);
+
+	if (r == -EMSGSIZE)
+		worker_exit(w, 1);
+	if (r == -EAGAIN || w->queue_end)
+		queue_add(w, w->wr.buf, w->wr.len);
+	else if (r < 0)
+		worker_exit(w, 0);
+}
+
+/* ---- the messages ---- */
+
+void ready_send(struct worker *w)
+{
+	wr_open(&w->wr, MSG_READY, 0);
+	finish(w);
+}
+
+void ask_send(struct conn *c, const struct msg_ask *m)
+{
+	if (misbehave_ask(c, m))
+		return;
+	wr_open(&c->w->wr, MSG_ASK, c->num);
+	msg_put_ask(&c->w->wr, m);
+	finish(c->w);
+}
+
+void reject_send(struct conn *c, const struct msg_reject *m)
+{
+	wr_open(&c->w->wr, MSG_REJECT, c->num);
+	msg_put_reject(&c->w->wr, m);
+	finish(c->w);
+}
+
+void candidates_send(struct conn *c, const struct msg_candidates *m)
+{
+	wr_open(&c->w->wr, MSG_CANDIDATES, c->num);
+	msg_put_candidates(&c->w->wr, m);
+	finish(c->w);
+}
+
+void dialed_send(struct conn *c, const struct addr *addr)
+{
+	struct msg_dialed m = { .addr = *addr };
+
+	c->is_dialed = true;
+	wr_open(&c->w->wr, MSG_DIALED, c->num);
+	msg_put_dialed(&c->w->wr, &m);
+	finish(c->w);
+}
+
+void done_send(struct conn *c, enum reason reason)
+{
+	struct msg_done m = {
+		.up = c->side[CLIENT].moved,
+		.down = c->side[ORIGIN].moved,
+		.requests = c->proto == PROTO_HTTP ? (c->http ? c->http->requests : 0) : c->is_dialed,
+		.reason = (uint8_t)reason,
+	};
+
+	wr_open(&c->w->wr, MSG_DONE, c->num);
+	msg_put_done(&c->w->wr, &m);
+	finish(c->w);
+}
+
+void gone_send(struct conn *c)
+{
+	wr_open(&c->w->wr, MSG_GONE, c->num);
+	finish(c->w);
+}
+
+void stats_send(struct worker *w)
+{
+	struct msg_stats m = {
+		.open = w->open,
+		.accepted = w->accepted,
+		.refused_limit = w->refused_limit,
+	};
+
+	wr_open(&w->wr, MSG_STATS, 0);
+	msg_put_stats(&w->wr, &m);
+	finish(w);
+}
+
+void stats_later(struct worker *w)
+{
+	if (ev_is_active(&w->stats_timer) || w->is_stopping)
+		return;
+	ev_timer_set(&w->stats_timer, STATS_S, 0.);
+	ev_timer_start(w->loop, &w->stats_timer);
+}

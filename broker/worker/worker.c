@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/worker.c - the unprivileged proxy process: set up, lock, serve.
+ * It parses every hostile byte there is and decides nothing. Forked by the nursery into a room
+ * whose root holds /dev/urandom; the host's network is all it has. */
+#include "broker/worker/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "broker/worker/accept.h"
+#include "broker/worker/conn.h"
+#include "broker/worker/dns.h"
+#include "broker/worker/from_monitor.h"
+#include "broker/worker/relay.h"
+#include "broker/worker/serve.h"
+#include "broker/worker/to_monitor.h"
+#include "common/filter.h"
+#include "common/lock.h"
+
+/* Linux 6.3, newer than Debian 12's headers */
+#define SET_MDWE 65
+#define MDWE_REFUSE_EXEC_GAIN 1UL
+
+#define DEFAULT_CONNECTIONS 4096 /* until CONFIG comes, which is before the listeners */
+#define EXIT_FLUSH_MS 500
+
+void worker_exit(struct worker *w, int status)
+{
+	struct conn *c;
+
+	if (status == 0 && !w->is_exiting) {
+		w->is_exiting = true; /* the monitor may be gone: then this comes back here */
+		while ((c = TAILQ_FIRST(&w->all)))
+			conn_reset(c, REASON_SHUTDOWN);
+		if (w->is_stopping)
+			stats_send(w);
+		(void)to_monitor_flush(w, EXIT_FLUSH_MS);
+	}
+	_exit(status);
+}
+
+/* After every wake: STOP was said and nothing is left to wait for. */
+static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents)
+{
+	struct worker *w = ev_userdata(loop);
+	struct conn *c, *next;
+
+	(void)p;
+	(void)revents;
+	if (!w->is_stopping)
+		return;
+	for (c = TAILQ_FIRST(&w->all); c; c = next) {
+		next = TAILQ_NEXT(c, all);
+		if (relay_is_drained(c))
+			conn_close(c, REASON_CLOSED);
+	}
+	if (TAILQ_EMPTY(&w->all))
+		worker_exit(w, 0);
+}
+
+static int loop_init(struct worker *w)
+{
+	static ev_prepare prepare;
+
+	w->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV | EVFLAG_NOINOTIFY | EVFLAG_NOTIMERFD |
+			      EVFLAG_NOSIGMASK);
+	if (!w->loop)
+		return -ENOMEM;
+	ev_set_userdata(w->loop, w);
+	w->hup = epoll_create1(EPOLL_CLOEXEC);
+	if (w->hup < 0)
+		return -errno;
+	ev_io_init(&w->hup_io, conn_on_hup, w->hup, EV_READ);
+	ev_io_init(&w->monitor_in, from_monitor_ready, w->monitor, EV_READ);
+	ev_prepare_init(&prepare, on_prepare);
+	ev_io_start(w->loop, &w->hup_io);
+	ev_io_start(w->loop, &w->monitor_in);
+	ev_prepare_start(w->loop, &prepare);
+	return 0;
+}
+
+struct worker *worker_setup(int monitor)
+{
+	static const struct lock_limits limits = { .nofile_max = true };
+	struct worker *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (w == MAP_FAILED)
+		return NULL;
+	w->monitor = monitor;
+	w->config.connections = DEFAULT_CONNECTIONS;
+	/* splice(2) into a socket that is gone raises it on some kernels */
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || lock_rlimits(&limits) < 0)
+		return NULL;
+	if (loop_init(w) < 0 || conns_init(w) < 0 || to_monitor_init(w) < 0 ||
+	    accept_init(w) < 0 || dns_init(w) < 0)
+		return NULL;
+	return w;
+}
+
+int worker_lock(void)
+{
+	static const struct lock_limits limits = {
+		.nproc_zero = true,
+		.fsize_zero = true,
+		.core_zero = true,
+	};
+	int r = lock_caps();
+
+	r = r < 0 ? r : lock_privs();
+	r = r < 0 ? r : lock_dumpable();
+	/* an older kernel has it not; the filter refuses the same */
+	if (r == 0)
+		(void)prctl(SET_MDWE, MDWE_REFUSE_EXEC_GAIN, 0UL, 0UL, 0UL);
+	r = r < 0 ? r : lock_rlimits(&limits);
+	if (r == 0) {
+		r = lock_landlock(LOCK_NOTHING_FS | LOCK_NO_BIND | LOCK_SCOPES);
+		r = r < 0 ? r : 0;
+	}
+	return r < 0 ? r : filter_load(&filter_worker);
+}
+
+void worker_serve(struct worker *w)
+{
+	ready_send(w);
+	(void)ev_run(w->loop, 0);
+	worker_exit(w, 1); /* the monitor's watcher never stops */
+}
+
+void worker_main(int monitor)
+{
+	struct worker *w = worker_setup(monitor);
+
+	if (!w || worker_lock() < 0)
+		_exit(1);
+	worker_serve(w);
+}

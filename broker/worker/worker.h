@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/worker/worker.h - entries into the exposed side */
+#ifndef WEIR_BROKER_WORKER_WORKER_H
+#define WEIR_BROKER_WORKER_WORKER_H
+
+#include <sys/types.h>
+
+struct err;
+
+#define NURSERY_ARGV0 "weir: nursery" /* main() enters nursery_main() on this argv[0] */
+#define NURSERY_FD 3		      /* its SEQPACKET to the monitor: the only descriptor it has */
+
+/** nursery_start() - in the monitor: clone into the room's namespaces and execute /proc/self/exe
+ * anew, empty environment, @sock as NURSERY_FD. Return: 0 with pid and pidfd (the caller's), or
+ * -errno with @e */
+int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e);
+
+/** nursery_main() - pid 1 of the worker's room; never returns */
+__attribute__((noreturn)) void nursery_main(void);
+
+/** worker_main() - in the nursery's child: c-ares, lock, serve; never returns
+ * @monitor: SOCK_SEQPACKET to the monitor */
+__attribute__((noreturn)) void worker_main(int monitor);
+
+#endif
