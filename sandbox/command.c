@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: ISC */
+/* sandbox/command.c - from the keeper to CMD: the last steps before execve().
+ * Between vfork() and execve() the child borrows the keeper's memory: it allocates nothing and writes
+ * only to struct outcome. The words of argv and PATH are the user's; nothing else is believed.
+ *   KEEPER --vfork--> CHILD --execve--> CMD, or CHILD --_exit--> KEEPER tells why */
+#include "sandbox/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/lock.h"
+#include "common/scope.h"
+#include "sandbox/plan.h"
+
+/** struct outcome - what the child leaves behind when it did not become CMD */
+struct outcome {
+	int num;
+	enum exec_stage stage;
+	const char *step;    /* what failed, when it is not execve */
+	bool there;	     /* execve said ENOENT of a file that exists */
+	char tried[PATH_MAX]; /* the file execve was given last */
+};
+
+static const char *env_find(char *const *envp, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=')
+			return *envp + len + 1;
+	return NULL;
+}
+
+static void signals_reset(void)
+{
+	const struct sigaction dfl = { .sa_handler = SIG_DFL };
+	sigset_t none;
+
+	for (int signo = 1; signo < 65; signo++)
+		(void)sigaction(signo, &dfl, NULL); /* KILL, STOP and libc's two refuse */
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* 0, 1, 2 may come in any order and from each other: first away from there, then into place. */
+static int stdio_place(const int stdio[3])
+{
+	int away[3];
+
+	for (int i = 0; i < 3; i++)
+		if ((away[i] = fcntl(stdio[i], F_DUPFD_CLOEXEC, 3)) < 0)
+			return -errno;
+	for (int i = 0; i < 3; i++)
+		if (dup2(away[i], i) < 0)
+			return -errno;
+	return 0;
+}
+
+static int fd_compare(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Close everything above 2 but @keep, which is sorted. */
+static int others_close(const int *keep, size_t n)
+{
+	unsigned from = 3;
+
+	for (size_t i = 0; i < n; i++) {
+		if (fcntl(keep[i], F_SETFD, 0) < 0)
+			return -errno;
+		if ((unsigned)keep[i] > from && close_range(from, (unsigned)keep[i] - 1, 0) < 0)
+			return -errno;
+		from = (unsigned)keep[i] + 1;
+	}
+	return close_range(from, UINT_MAX, 0) < 0 ? -errno : 0;
+}
+
+static int exec_one(struct outcome *o, const char *file, const struct sandbox_plan *p)
+{
+	int num;
+
+	(void)snprintf(o->tried, sizeof(o->tried), "%s", file);
+	(void)execve(file, p->argv, p->envp);
+	num = errno;
+	o->there = num == ENOENT && access(file, F_OK) == 0;
+	return num;
+}
+
+/* execvp(3)'s search without its shell: EACCES is kept in mind, what is absent is passed over. */
+static void exec_search(struct outcome *o, const struct sandbox_plan *p)
+{
+	const char *dir = env_find(p->envp, "PATH"), *cmd = p->argv[0];
+	char file[PATH_MAX];
+	int kept = ENOENT;
+
+	o->stage = STAGE_EXEC;
+	if (strchr(cmd, '/') || !*cmd) {
+		o->num = exec_one(o, cmd, p);
+		return;
+	}
+	for (dir = dir ? dir : ""; ; dir++) {
+		size_t len = strcspn(dir, ":");
+		int n = snprintf(file, sizeof(file), "%.*s%s%s", (int)len, dir, len ? "/" : "", cmd);
+		int num = n < 0 || (size_t)n >= sizeof(file) ? ENAMETOOLONG :
+			  access(file, F_OK) < 0	     ? errno : /* cheaper than a failed execve */
+							       exec_one(o, file, p);
+
+		if (num == EACCES)
+			kept = EACCES;
+		else if ((num != ENOENT && num != ENOTDIR && num != ENAMETOOLONG && num != ELOOP) || o->there) {
+			o->num = num;
+			return;
+		}
+		dir += len;
+		if (!*dir)
+			break;
+	}
+	o->num = kept;
+	o->tried[0] = '\0';
+}
+
+static void step_failed(struct outcome *o, int num, enum exec_stage stage, const char *step)
+{
+	o->num = num < 0 ? -num : num;
+	o->stage = stage;
+	o->step = step;
+}
+
+/* In the child. Returns only when CMD does not run, with @o filled in. */
+__attribute__((noinline)) static void child_run(struct outcome *o, const struct sandbox_plan *p,
+						const int *keep)
+{
+	int r;
+
+	if (setsid() < 0)
+		return step_failed(o, errno, STAGE_SETUP, "make a session for the command");
+	if ((r = stdio_place(p->stdio)) < 0)
+		return step_failed(o, r, STAGE_SETUP, "place standard input and output");
+	if ((r = others_close(keep, p->nkeep)) < 0)
+		return step_failed(o, r, STAGE_SETUP, "close the other descriptors");
+	if (chdir(p->cwd) < 0)
+		return step_failed(o, errno, STAGE_CHDIR, p->cwd);
+	if (p->net_host && (r = lock_landlock(LOCK_ABSTRACT)) < 0)
+		return step_failed(o, r, STAGE_SETUP, "close the abstract unix sockets");
+	signals_reset();
+	exec_search(o, p);
+}
+
+static void text_absent(struct err *e, const struct sandbox_plan *p, const struct outcome *o)
+{
+	const char *cmd = p->argv[0];
+
+	if (o->there) {
+		(void)err_set(e, ENOENT, "'%s' is there, but what it needs to start is not", o->tried);
+		(void)err_why(e, "the interpreter in its first line or ELF header is not visible in view project");
+	} else if (p->cmd_host) {
+		(void)err_set(e, ENOENT, "'%s' is not visible in view project", p->cmd_host);
+		(void)err_fix(e, "weir run -r %s -- %s …", p->cmd_host, cmd);
+	} else {
+		(void)err_set(e, ENOENT, "'%s' not found", cmd);
+	}
+}
+
+static void text_exec(struct err *e, const struct sandbox_plan *p, const struct outcome *o)
+{
+	const char *file = o->tried[0] ? o->tried : p->argv[0];
+
+	if (o->num == ENOENT || o->num == ENOTDIR) {
+		text_absent(e, p, o);
+		return;
+	}
+	(void)err_set(e, o->num, "cannot execute '%s'", file);
+	if (o->num == ENOEXEC) {
+		(void)err_why(e, "it is neither a program for this machine nor a script that begins with #!");
+		(void)err_fix(e, "weir run -- sh %s …", file);
+	} else if (o->num == E2BIG) {
+		(void)err_why(e, "its arguments and environment are larger than this system takes");
+	}
+}
+
+static void fail_text(struct err *e, const struct sandbox_plan *p, const struct outcome *o)
+{
+	switch (o->stage) {
+	case STAGE_EXEC:
+		text_exec(e, p, o);
+		return;
+	case STAGE_CHDIR:
+		(void)err_set(e, o->num, "change to '%s' inside the sandbox", p->cwd);
+		return;
+	case STAGE_SETUP:
+	case STAGE_COUNT:
+		(void)err_set(e, o->num, "%s", o->step ? o->step : "start the command");
+		return;
+	}
+}
+
+pid_t command_start(const struct sandbox_plan *plan, enum exec_stage *stage, struct err *e)
+{
+	static struct outcome o; /* written by the child, read here: never in a register */
+	int keep[PLAN_KEEP_MAX];
+	pid_t pid;
+
+	o = (struct outcome){ .stage = STAGE_SETUP };
+	if (plan->nkeep > PLAN_KEEP_MAX) {
+		step_failed(&o, E2BIG, STAGE_SETUP, "keep that many descriptors");
+		*stage = o.stage;
+		fail_text(e, plan, &o);
+		return -E2BIG;
+	}
+	for (size_t i = 0; i < plan->nkeep; i++)
+		keep[i] = plan->keep_fds[i];
+	qsort(keep, plan->nkeep, sizeof(keep[0]), fd_compare);
+	pid = vfork();
+	if (pid == 0) {
+		child_run(&o, plan, keep);
+		_exit(127);
+	}
+	if (pid < 0)
+		step_failed(&o, errno, STAGE_SETUP, "start a process for the command");
+	if (o.num == 0 && pid > 0)
+		return pid;
+	if (pid > 0)
+		(void)waitpid(pid, NULL, 0);
+	*stage = o.stage;
+	fail_text(e, plan, &o);
+	return o.num ? -o.num : -EIO;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: ISC */
+/* sandbox/command.h - start CMD from the keeper */
+#ifndef WEIR_SANDBOX_COMMAND_H
+#define WEIR_SANDBOX_COMMAND_H
+
+#include <sys/types.h>
+
+#include "../common/msg.h"
+
+struct err;
+struct sandbox_plan;
+
+/**
+ * command_start() - vfork CMD, which closes what is not its own and executes argv
+ * Call with no capability left, no_new_privs and CMD's filter in force, all signals blocked, in the
+ * finished tree.
+ * @plan:  read only
+ * @stage: what failed, when CMD could not be started
+ *
+ * Return: CMD's pid, or -errno with @stage and @e: one clear text */
+pid_t command_start(const struct sandbox_plan *plan, enum exec_stage *stage, struct err *e);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: ISC */
+/* sandbox/filter_rules.h - what the command may not ask of the kernel (SPEC section 6).
+ * Default allow: programs are arbitrary. ENOSYS where libraries fall back on it, EPERM where they
+ * expect a container's answer. Calls above the table's last number are ENOSYS, another
+ * architecture's are killed: common/filter_gen.c adds both. */
+#ifndef WEIR_SANDBOX_FILTER_RULES_H
+#define WEIR_SANDBOX_FILTER_RULES_H
+
+#include <linux/sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "../common/filter_rule.h"
+
+#define ALL64 0xffffffffffffffffULL
+#define FAMILIES(mask, first) ARG_MASK(0, ALL64 & ~(uint64_t)(mask), first)
+#define HAS_FLAG(index, flag) ARG_MASK(index, flag, flag)
+
+static const struct filter_rule command_rules[] = {
+	/* Address families. Allowed: UNIX 1, INET 2, INET6 10, NETLINK 16 (route only). The others
+	 * leave the namespace (VSOCK, PACKET, QIPCRTR) or are code nobody here needs (ALG, CAN, …).
+	 * Rows are blocks of numbers; a register with stray upper bits falls in the last. */
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, ARG_EQ(0, 0)), "no family" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, ARG_EQ(0, 3)), "AX25" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, FAMILIES(3, 4)), "4-7" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, FAMILIES(1, 8)), "8-9" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, ARG_EQ(0, 11)), "ROSE" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, FAMILIES(3, 12)), "12-15" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, ARG_EQ(0, 17)), "PACKET: frames of the device" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, FAMILIES(1, 18)), "18-19" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, FAMILIES(3, 20)), "20-23" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, FAMILIES(7, 24)), "24-31: TIPC, BLUETOOTH, …" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, FAMILIES(31, 32)), "32-63: ALG, VSOCK, XDP, …" },
+	{ SCMP_SYS(socket), FAIL_WHEN(EAFNOSUPPORT, ARG_GT(0, 63)), "not a family" },
+	{ SCMP_SYS(socket), FAIL_WHEN2(EAFNOSUPPORT, ARG_EQ(0, AF_NETLINK), ARG_NE(2, 0)),
+	  "netlink but NETLINK_ROUTE: audit, netfilter, uevents" },
+	{ SCMP_SYS(socket), FAIL_WHEN2(EPERM, ARG_EQ(0, AF_INET), ARG_MASK(1, 0xf, SOCK_RAW)),
+	  "raw IPv4, also where a capability came along" },
+	{ SCMP_SYS(socket), FAIL_WHEN2(EPERM, ARG_EQ(0, AF_INET6), ARG_MASK(1, 0xf, SOCK_RAW)),
+	  "raw IPv6" },
+	{ SCMP_SYS(socket), FAIL_WHEN2(EPERM, ARG_EQ(0, AF_INET), ARG_MASK(1, 0xf, SOCK_PACKET)),
+	  "the old spelling of AF_PACKET" },
+	{ SCMP_SYS(socketpair), FAIL_WHEN(EAFNOSUPPORT, ARG_NE(0, AF_UNIX)),
+	  "pairs of other families (TIPC) load modules" },
+
+	/* New namespaces: more kernel for an unprivileged user, and capabilities over them. */
+	{ SCMP_SYS(clone3), FAIL(ENOSYS), "its flags lie in memory: libc falls back to clone" },
+#ifdef __s390x__
+#error "clone has its flags in the second argument here"
+#endif
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNS)), "new mount namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWCGROUP)), "new cgroup namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUTS)), "new uts namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWIPC)), "new ipc namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUSER)), "new user namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWPID)), "new pid namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNET)), "new network namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNS)), "new mount namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWCGROUP)), "new cgroup namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUTS)), "new uts namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWIPC)), "new ipc namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUSER)), "new user namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWPID)), "new pid namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNET)), "new network namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWTIME)), "new time namespace" },
+	{ SCMP_SYS(setns), FAIL(EPERM), "another namespace" },
+
+	/* The mount family: nothing over, under or away from what weir mounted. */
+	{ SCMP_SYS(mount), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(umount), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(umount2), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(pivot_root), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(open_tree), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(move_mount), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(fsopen), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(fsconfig), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(fsmount), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(fspick), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(mount_setattr), FAIL(EPERM), "mount" },
+
+	/* Kernel machinery with a record of holes, or around the filter. */
+	{ SCMP_SYS(io_uring_setup), FAIL(ENOSYS), "its operations are not seen by a filter" },
+	{ SCMP_SYS(io_uring_enter), FAIL(ENOSYS), "as above" },
+	{ SCMP_SYS(io_uring_register), FAIL(ENOSYS), "as above" },
+	{ SCMP_SYS(userfaultfd), FAIL(ENOSYS), "stops the kernel in the middle of a copy" },
+	{ SCMP_SYS(bpf), FAIL(ENOSYS), "programs in the kernel" },
+	{ SCMP_SYS(perf_event_open), FAIL(ENOSYS), "sees the machine beyond the sandbox" },
+	{ SCMP_SYS(keyctl), FAIL(ENOSYS), "keyrings know no namespace" },
+	{ SCMP_SYS(add_key), FAIL(ENOSYS), "keyrings" },
+	{ SCMP_SYS(request_key), FAIL(ENOSYS), "keyrings, and a program of the host's" },
+	{ SCMP_SYS(syslog), FAIL(EPERM), "the kernel's log is the host's" },
+	{ SCMP_SYS(quotactl), FAIL(EPERM), "the host's file systems" },
+	{ SCMP_SYS(quotactl_fd), FAIL(EPERM), "the host's file systems" },
+	{ SCMP_SYS(open_by_handle_at), FAIL(EPERM), "files by number, past every mount" },
+
+	/* What a container refuses too: needs a capability that is not there; kept from being tried. */
+	{ SCMP_SYS(kexec_load), FAIL(EPERM), "another kernel" },
+	{ SCMP_SYS(kexec_file_load), FAIL(EPERM), "another kernel" },
+	{ SCMP_SYS(init_module), FAIL(EPERM), "modules" },
+	{ SCMP_SYS(finit_module), FAIL(EPERM), "modules" },
+	{ SCMP_SYS(delete_module), FAIL(EPERM), "modules" },
+	{ SCMP_SYS(reboot), FAIL(EPERM), "the machine" },
+	{ SCMP_SYS(swapon), FAIL(EPERM), "the machine" },
+	{ SCMP_SYS(swapoff), FAIL(EPERM), "the machine" },
+	{ SCMP_SYS(acct), FAIL(EPERM), "the machine" },
+	{ SCMP_SYS(settimeofday), FAIL(EPERM), "the clock" },
+	{ SCMP_SYS(clock_settime), FAIL(EPERM), "the clock" },
+	{ SCMP_SYS(iopl), FAIL(EPERM), "ports" },
+	{ SCMP_SYS(ioperm), FAIL(EPERM), "ports" },
+
+	/* Typing into a terminal that a more trusted program reads next. The kernel takes 32 bits. */
+	{ SCMP_SYS(ioctl), FAIL_WHEN(EPERM, ARG_LOW32(1, TIOCSTI)), "push back input" },
+	{ SCMP_SYS(ioctl), FAIL_WHEN(EPERM, ARG_LOW32(1, TIOCLINUX)), "paste on a console" },
+};
+
+#undef ALL64
+#undef FAMILIES
+#undef HAS_FLAG
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: ISC */
+/* sandbox/memory.h - what the command line's memory held is not what pid 1 and the keeper hold */
+#ifndef WEIR_SANDBOX_MEMORY_H
+#define WEIR_SANDBOX_MEMORY_H
+
+/**
+ * memory_forget() - drop the heap, the old stack and with it argv and the environment
+ * For a copy of the command's process that will never return into it: call it on another stack than
+ * the one the process began with. After it malloc() must not be used, and nothing that points into
+ * the heap, argv or environ. Needs /proc of this process at @maps: a path.
+ *
+ * Return: 0, or -errno: then nothing can be relied on and the caller must end */
+int memory_forget(const char *maps);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: ISC */
+/* sandbox/plan.c - begin and end of a plan */
+#include "sandbox/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void plan_init(struct sandbox_plan *p)
+{
+	*p = (struct sandbox_plan){
+		.project_fd = -1, .git_fd = -1, .weir_fd = -1, .exe_fd = -1, .stdio = { 0, 1, 2 },
+	};
+}
+
+static void close_one(int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* Values of the environment and arguments may be secrets: they do not stay behind in the heap. */
+static void strings_free(char **v)
+{
+	if (!v)
+		return;
+	for (size_t i = 0; v[i]; i++) {
+		explicit_bzero(v[i], strlen(v[i]));
+		free(v[i]);
+	}
+	free(v);
+}
+
+void plan_free(struct sandbox_plan *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->ngrants; i++) {
+		close_one(p->grants[i].fd);
+		free(p->grants[i].path);
+	}
+	for (size_t i = 0; i < p->nlinks; i++) {
+		free(p->links[i].path);
+		free(p->links[i].target);
+	}
+	for (size_t i = 0; i < p->nhidden; i++)
+		free(p->hidden[i]);
+	strings_free(p->argv);
+	strings_free(p->envp);
+	close_one(p->project_fd);
+	close_one(p->git_fd);
+	close_one(p->weir_fd);
+	close_one(p->exe_fd);
+	free(p->grants);
+	free(p->links);
+	free(p->hidden);
+	free(p->user);
+	free(p->group);
+	free(p->shell);
+	free(p->home);
+	free(p->hostname);
+	free(p->project);
+	free(p->git);
+	free(p->weir);
+	free(p->cwd);
+	free(p->hosts);
+	free(p->cmd_host);
+	free(p->keep_fds);
+	free(p->exe);
+	plan_init(p);
+}

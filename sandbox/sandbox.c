@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: ISC */
+/* sandbox/sandbox.c - from one clone to a running command.
+ * The child is a copy of the weir command in namespaces of its own. It believes the plan, tells the
+ * monitor what failed, and becomes pid 1 (shim/). Its stack is a fresh one, so that the old one, with
+ * the environment on it, can be dropped.
+ *   CLONED --maps--> MAPPED --fork--> BUILDING --tree, listeners--> INSIDE --go--> shim
+ *                             `------> keeper: power gone, CMD's filter --go--> vfork CMD */
+#include "sandbox/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/fd.h"
+#include "common/filter.h"
+#include "common/lock.h"
+#include "common/msg.h"
+#include "common/netlink.h"
+#include "common/num.h"
+#include "common/scope.h"
+#include "sandbox/command.h"
+#include "sandbox/memory.h"
+#include "sandbox/plan.h"
+#include "sandbox/tree.h"
+#include "shim/shim.h"
+
+#define STACK_BYTES (1UL << 20) /* address space; what is not touched costs nothing */
+#define EXIT_WEIR 125
+
+/** struct child - what the child knows; lives in the parent's copy of memory */
+struct child {
+	const struct sandbox_plan *plan;
+	int sock;
+	int listeners[2], nlisten;
+	int diag, proc;
+};
+
+static struct msg_wr out; /* 16 KiB: not on the child's stack */
+
+__attribute__((noreturn)) static void child_fail(int sock, const struct err *e)
+{
+	struct msg_execfail m = { .stage = STAGE_SETUP, .unavailable = e->unavailable,
+				  .num = (uint32_t)e->num };
+
+	(void)snprintf(m.what, sizeof(m.what), "%s", e->what);
+	(void)snprintf(m.why, sizeof(m.why), "%s", e->why);
+	(void)snprintf(m.fix, sizeof(m.fix), "%s", e->fix);
+	wr_open(&out, MSG_EXECFAIL, 0);
+	msg_put_execfail(&out, &m);
+	(void)wr_send(&out, sock, NULL, 0);
+	_exit(EXIT_WEIR);
+}
+
+/* ---- why this machine has no user namespaces ---- */
+
+static bool sysctl_is(const char *name, const char *want)
+{
+	char path[128], text[32];
+	SCOPED_FD int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/sys/%s", name);
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return str_eq(text, want);
+}
+
+static int namespaces_refused(struct err *e)
+{
+	const int num = e->num;
+
+	e->unavailable = true;
+	if (sysctl_is("kernel/apparmor_restrict_unprivileged_userns", "1")) {
+		(void)err_why(e, "kernel.apparmor_restrict_unprivileged_userns is 1 and weir has no AppArmor profile");
+		return err_fix(e, "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for weir with 'userns,'");
+	}
+	if (sysctl_is("kernel/unprivileged_userns_clone", "0")) {
+		(void)err_why(e, "kernel.unprivileged_userns_clone is 0");
+		return err_fix(e, "sudo sysctl kernel.unprivileged_userns_clone=1");
+	}
+	if (sysctl_is("user/max_user_namespaces", "0")) {
+		(void)err_why(e, "user.max_user_namespaces is 0");
+		return err_fix(e, "sudo sysctl user.max_user_namespaces=15000");
+	}
+	if (num == ENOSPC || num == EUSERS) {
+		(void)err_why(e, "as many namespaces exist as user.max_*_namespaces allows, or they are nested too deep");
+		return err_fix(e, "end other sandboxes, or raise user.max_net_namespaces and its like by sysctl");
+	}
+	if (num == EINVAL || num == ENOSYS)
+		return err_why(e, "this kernel was built without the namespaces that weir needs");
+	if (num == EPERM || num == EACCES) {
+		(void)err_why(e, "something forbids it: a container's seccomp profile, a chroot, a security module");
+		return err_fix(e, "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined");
+	}
+	return -num;
+}
+
+/* ---- the child, step by step ---- */
+
+static int fd_compare(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Only what the plan names stays open: a stray descriptor would be readable in pid 1. */
+static int strays_close(const struct child *c, struct err *e)
+{
+	const struct sandbox_plan *p = c->plan;
+	int keep[PLAN_GRANTS_MAX + PLAN_KEEP_MAX + 16];
+	size_t n = 0;
+	unsigned from = 3; /* 0, 1, 2 stay until the shim and CMD replace them: no number is reused */
+
+	if (p->ngrants > PLAN_GRANTS_MAX || p->nkeep > PLAN_KEEP_MAX)
+		return err_set(e, E2BIG, "start a sandbox with that many grants or descriptors");
+	for (size_t i = 0; i < 3; i++)
+		keep[n++] = p->stdio[i];
+	for (size_t i = 0; i < p->nkeep; i++)
+		keep[n++] = p->keep_fds[i];
+	for (size_t i = 0; i < p->ngrants; i++)
+		keep[n++] = p->grants[i].fd;
+	keep[n++] = p->project_fd;
+	keep[n++] = p->git_fd;
+	keep[n++] = p->weir_fd;
+	keep[n++] = p->exe_fd;
+	keep[n++] = c->sock;
+	qsort(keep, n, sizeof(keep[0]), fd_compare);
+	for (size_t i = 0; i < n; i++) {
+		if (keep[i] < 0 || (unsigned)keep[i] < from)
+			continue; /* none, or the one before once more */
+		if ((unsigned)keep[i] > from && close_range(from, (unsigned)keep[i] - 1, 0) < 0)
+			return err_set(e, errno, "close stray descriptors");
+		from = (unsigned)keep[i] + 1;
+	}
+	return close_range(from, ~0U, 0) < 0 ? err_set(e, errno, "close stray descriptors") : 0;
+}
+
+/* The monitor may have died before PDEATHSIG was set: then its end of the socket is closed. */
+static int monitor_watch(const struct child *c, struct err *e)
+{
+	struct pollfd p = { .fd = c->sock, .events = POLLIN };
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return err_set(e, errno, "tie the sandbox's life to weir's");
+	if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))
+		_exit(EXIT_WEIR);
+	return 0;
+}
+
+static int map_write(const char *file, const char *text, struct err *e)
+{
+	SCOPED_FD int fd = open(file, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0) {
+		(void)err_set(e, errno, "map the user into a user namespace (%s)", file);
+		return namespaces_refused(e);
+	}
+	return 0;
+}
+
+static int ids_map(const struct sandbox_plan *p, struct err *e)
+{
+	char uid[48], gid[48];
+	int r;
+
+	(void)snprintf(uid, sizeof(uid), "%u %u 1\n", p->uid, p->uid);
+	(void)snprintf(gid, sizeof(gid), "%u %u 1\n", p->gid, p->gid);
+	if ((r = map_write("/proc/self/setgroups", "deny", e)) < 0 ||
+	    (r = map_write("/proc/self/uid_map", uid, e)) < 0)
+		return r;
+	return map_write("/proc/self/gid_map", gid, e);
+}
+
+/* A session of its own: no controlling terminal, and a keyring that holds none of the user's keys. */
+static int session_make(struct err *e)
+{
+	if (setsid() < 0)
+		return err_set(e, errno, "make a session for the sandbox");
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
+	    errno != EPERM) /* built without keys, or a container's filter keeps them away already */
+		return err_set(e, errno, "make a session keyring");
+	return 0;
+}
+
+static int network_make(struct child *c, struct err *e)
+{
+	int r;
+
+	if (c->plan->net_host)
+		return 0;
+	if ((r = netlink_lo_up()) < 0)
+		return err_set(e, -r, "set the sandbox's loopback interface up");
+	if (!c->plan->listeners)
+		return 0;
+	if ((r = shim_listeners(c->listeners)) < 0)
+		return err_set(e, -r, "listen on 127.0.0.1:%d inside", SHIM_PORT);
+	c->nlisten = r;
+	/* Without sock_diag in this kernel the record lacks who asked; nothing else changes. */
+	c->diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+	return 0;
+}
+
+static int listeners_send(struct child *c, struct err *e)
+{
+	const struct msg_listeners m = { .nlisten = (uint8_t)c->nlisten, .has_diag = c->diag >= 0,
+					 .has_proc = c->proc >= 0 };
+	int fds[4], r;
+	size_t n = 0;
+
+	for (int i = 0; i < c->nlisten; i++)
+		fds[n++] = c->listeners[i];
+	if (c->diag >= 0)
+		fds[n++] = c->diag;
+	if (c->proc >= 0)
+		fds[n++] = c->proc;
+	wr_open(&out, MSG_LISTENERS, 0);
+	msg_put_listeners(&out, &m);
+	if ((r = wr_send(&out, c->sock, fds, n)) < 0)
+		return err_set(e, -r, "hand the listeners to the monitor");
+	for (size_t i = 0; i < n; i++)
+		(void)close(fds[i]);
+	return 0;
+}
+
+static int powers_drop(struct err *e)
+{
+	int r;
+
+	if ((r = lock_caps()) < 0)
+		return err_set(e, -r, "drop the capabilities");
+	if ((r = lock_privs()) < 0)
+		return err_set(e, -r, "set no_new_privs");
+	return 0;
+}
+
+static int untraceable(struct err *e)
+{
+	int r = lock_dumpable();
+
+	return r < 0 ? err_set(e, -r, "forbid tracing of the sandbox's first processes") : 0;
+}
+
+static int setup_begin(struct child *c, struct err *e)
+{
+	int r;
+
+	if ((r = strays_close(c, e)) < 0 || (r = monitor_watch(c, e)) < 0 ||
+	    (r = ids_map(c->plan, e)) < 0)
+		return r;
+	return session_make(e);
+}
+
+static int setup_end(struct child *c, struct err *e)
+{
+	int r;
+
+	if ((r = network_make(c, e)) < 0 || (r = tree_enter(c->plan, &c->proc, e)) < 0)
+		return r;
+	return listeners_send(c, e);
+}
+
+/* ---- shim and keeper ---- */
+
+/* 0, 1, 2 of pid 1 and the keeper: an end of the user's pipe held here would keep it from ending. */
+static int stdio_detach(const struct sandbox_plan *p)
+{
+	SCOPED_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return -errno;
+	for (int i = 0; i < 3; i++) {
+		if (p->stdio[i] > 2)
+			(void)close(p->stdio[i]);
+		if (dup2(null, i) < 0)
+			return -errno;
+	}
+	for (size_t i = 0; i < p->nkeep; i++)
+		(void)close(p->keep_fds[i]);
+	return 0;
+}
+
+static void files_close(const struct sandbox_plan *p)
+{
+	for (size_t i = 0; i < p->ngrants; i++)
+		(void)close(p->grants[i].fd);
+	if (p->project_fd >= 0)
+		(void)close(p->project_fd);
+	if (p->git_fd >= 0)
+		(void)close(p->git_fd);
+	if (p->weir_fd >= 0)
+		(void)close(p->weir_fd);
+	(void)close(p->exe_fd);
+}
+
+static void report_fail(int pipe, enum exec_stage stage, const struct err *e)
+{
+	static struct keeper_report report = { .kind = KEEPER_FAILED };
+
+	report.fail.stage = (uint8_t)stage;
+	report.fail.unavailable = e->unavailable;
+	report.fail.num = (uint32_t)e->num;
+	(void)snprintf(report.fail.what, sizeof(report.fail.what), "%s", e->what);
+	(void)snprintf(report.fail.why, sizeof(report.fail.why), "%s", e->why);
+	(void)snprintf(report.fail.fix, sizeof(report.fail.fix), "%s", e->fix);
+	(void)keeper_write(pipe, &report);
+}
+
+/* While pid 1 builds the tree, the keeper gives up its power and loads CMD's filter, which its child
+ * inherits: both cost as much as the tree's half and need no part of it. The filter is no burden to the
+ * keeper, whose own comes on top. */
+static int keeper_prepare(struct err *e)
+{
+	int r;
+
+	if ((r = powers_drop(e)) < 0 || (r = untraceable(e)) < 0)
+		return r;
+	if ((r = filter_load(&filter_command)) < 0)
+		return err_set(e, -r, "load the command's system call filter");
+	return 0;
+}
+
+/* The keeper lives as long as the shim; killed, it takes the shim and so the sandbox with it. */
+__attribute__((noreturn)) static void keeper_begin(const struct child *c, int report_to, int go)
+{
+	static struct keeper_report report = { .kind = KEEPER_SPAWNED };
+	enum exec_stage stage = STAGE_SETUP;
+	struct err e = { 0 };
+	char byte;
+	pid_t cmd;
+
+	(void)close(c->sock);
+	if (keeper_prepare(&e) < 0) {
+		report_fail(report_to, stage, &e);
+		_exit(0);
+	}
+	if (read(go, &byte, 1) != 1) /* pid 1 has failed and said so */
+		_exit(EXIT_WEIR);
+	(void)close(go);
+	cmd = command_start(c->plan, &stage, &e);
+	if (cmd < 0) {
+		report_fail(report_to, stage, &e);
+		_exit(0);
+	}
+	report.value = (uint32_t)cmd;
+	if (keeper_write(report_to, &report) < 0 || stdio_detach(c->plan) < 0)
+		_exit(EXIT_WEIR);
+	files_close(c->plan);
+	if (memory_forget("/proc/self/maps") < 0)
+		_exit(EXIT_WEIR);
+	keeper_main(report_to, cmd);
+}
+
+/** struct pipes - between pid 1 and the keeper: reports one way, one byte "go" the other */
+struct pipes {
+	int report[2], go[2];
+};
+
+static int keeper_fork(const struct child *c, struct pipes *p, struct err *e)
+{
+	pid_t keeper;
+
+	if (pipe2(p->report, O_CLOEXEC) < 0 || pipe2(p->go, O_CLOEXEC) < 0 || (keeper = fork()) < 0)
+		return err_set(e, errno, "start the sandbox's keeper");
+	if (keeper == 0) {
+		(void)close(p->report[0]);
+		(void)close(p->go[1]);
+		keeper_begin(c, p->report[1], p->go[0]);
+	}
+	(void)close(p->report[1]);
+	(void)close(p->go[0]);
+	return 0;
+}
+
+/* Untraceable before the command starts; the rest of its power goes while the command's exec runs. */
+static int go(const struct child *c, struct pipes *p, struct err *e)
+{
+	int r;
+
+	files_close(c->plan);
+	if ((r = untraceable(e)) < 0)
+		return r;
+	if (write(p->go[1], "", 1) < 0 && errno != EPIPE) /* EPIPE: the keeper's report says why */
+		return err_set(e, errno, "start the command");
+	(void)close(p->go[1]);
+	if ((r = powers_drop(e)) < 0)
+		return r;
+	if ((r = stdio_detach(c->plan)) < 0 || (r = memory_forget("/proc/self/maps")) < 0)
+		return err_set(e, -r, "make the sandbox's first process forget");
+	return 0;
+}
+
+/* On the fresh stack; never returns, so that nothing of the command line's code runs on. */
+static int child_main(void *arg)
+{
+	struct child *c = arg;
+	struct shim shim = { .monitor = c->sock };
+	struct err e = { 0 };
+	struct pipes pipes;
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	if (setup_begin(c, &e) < 0 || keeper_fork(c, &pipes, &e) < 0 || setup_end(c, &e) < 0 ||
+	    go(c, &pipes, &e) < 0)
+		child_fail(shim.monitor, &e);
+	shim.keeper = pipes.report[0];
+	shim_main(&shim);
+}
+
+/* clone(2) by libc rather than clone3: libc's changes the stack, which is what must be left behind. */
+static pid_t child_clone(void *stack, struct child *c, int *pidfd)
+{
+	int flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+		    CLONE_NEWCGROUP | CLONE_PIDFD | SIGCHLD;
+
+	if (!c->plan->net_host)
+		flags |= CLONE_NEWNET;
+	return clone(child_main, (char *)stack + STACK_BYTES, flags, c, pidfd);
+}
+
+int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
+		  struct err *e)
+{
+	struct child c = { .plan = plan, .sock = shim_sock, .listeners = { -1, -1 }, .diag = -1,
+			   .proc = -1 };
+	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	int fd = -1, num;
+	pid_t child;
+
+	if (stack == MAP_FAILED)
+		return err_set(e, errno, "make a stack for the sandbox");
+	child = child_clone(stack, &c, &fd);
+	num = errno;
+	(void)munmap(stack, STACK_BYTES);
+	if (child < 0) {
+		(void)err_set(e, num, "make the sandbox's namespaces");
+		return namespaces_refused(e);
+	}
+	*pid = child;
+	*pidfd = fd;
+	return 0;
+}

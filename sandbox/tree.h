@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: ISC */
+/* sandbox/tree.h - the mount tree of a sandbox, built by descriptors and entered by pivot_root */
+#ifndef WEIR_SANDBOX_TREE_H
+#define WEIR_SANDBOX_TREE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct err;
+struct sandbox_plan;
+
+/**
+ * tree_enter() - build the tree of @plan and make it this process's root
+ * Call in a mount namespace of one's own, with all capabilities over it, as pid 1 of its own pid
+ * namespace. After it the host's tree is gone.
+ * @proc: an O_RDONLY directory descriptor of the new /proc, the caller's
+ *
+ * Return: 0, or -errno with @e: the caller must end, the tree is half made */
+int tree_enter(const struct sandbox_plan *plan, int *proc, struct err *e);
+
+/* ---- for sandbox/etc.c and sandbox/tree*.c ---- */
+
+/** struct tree - under construction
+ * @stage: one tmpfs, mounted where the host's tree hides it: the root directory, the private
+ *	   directories and the upper layers of the overlays are directories of it, each mounted or
+ *	   layered by itself, so that none can be reached from another
+ * @root:  its directory "root", mounted: the new root */
+struct tree {
+	const struct sandbox_plan *plan;
+	int stage, root;
+	dev_t dev; /* of the tmpfs */
+	unsigned layers; /* made so far */
+};
+
+/** tree_dir() - open a directory below @at, making what is missing, never through a symlink.
+ * Return: an O_PATH descriptor the caller owns, or -errno with @e */
+int tree_dir(int at, const char *path, mode_t mode, struct err *e);
+/** tree_file() - make an empty file below @at where there is none: a place to mount on.
+ * Return: an O_PATH descriptor the caller owns, or -errno with @e */
+int tree_file(int at, const char *path, struct err *e);
+/* tree_write(), tree_whiteout(): below a directory of the stage that the command never gets to write,
+ * so that no path in it is anybody else's. Missing parents are made. */
+/** tree_write() - write a small file below @at. Return: 0, or -errno with @e */
+int tree_write(int at, const char *path, mode_t mode, const char *text, struct err *e);
+/** tree_whiteout() - hide what a lower layer may have at @path. Return: 0, or -errno with @e */
+int tree_whiteout(int at, const char *path, struct err *e);
+/** tree_hide() - hide @path of @lower; where @lower has no such parent directory (or a link), hide the
+ * parent: should it appear later, what is in it does not. Return: 0, or -errno with @e */
+int tree_hide(int layer, int lower, const char *path, struct err *e);
+/** tree_layer() - a fresh, empty directory for an overlay. Return: descriptor, or -errno */
+int tree_layer(struct tree *t, struct err *e);
+/** tree_overlay() - mount @lower read-only at the open place @on, with @layer on top of it
+ * Return: 0; -EINVAL without @e when @lower has mounts beneath it, or overlay is not there;
+ *	   else -errno with @e */
+int tree_overlay(int layer, int lower, int on, const char *name, struct err *e);
+/** tree_bind() - clone the open @source with all beneath it and mount it at the open place @on
+ * @attr: MOUNT_ATTR_… to set. Return: 0, or -errno with @e */
+int tree_bind(int source, int on, unsigned long long attr, const char *name, struct err *e);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: ISC */
+/* shim/keeper.c - the process between pid 1 and CMD: waits for CMD and says how it ended.
+ * CMD runs as the same user in the same pid namespace and may kill it; it can do nothing else to it.
+ * The shim takes its end without a last report for CMD's death by SIGKILL.
+ *   START --locked--> WAITING --CMD ended--> REPORTED */
+#include "shim/shim.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/filter.h"
+#include "common/lock.h"
+
+static_assert(sizeof(struct keeper_report) <= PIPE_BUF, "a report is written whole");
+
+int keeper_write(int pipe, const struct keeper_report *r)
+{
+	ssize_t n;
+
+	do
+		n = write(pipe, r, sizeof(*r));
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return n == (ssize_t)sizeof(*r) ? 0 : -EIO;
+}
+
+static int keeper_lock(void)
+{
+	const struct lock_limits limits = { .nproc_zero = true, .fsize_zero = true,
+					    .core_zero = true };
+	int r;
+
+	if ((r = lock_dumpable()) < 0 || (r = lock_privs()) < 0 || (r = lock_rlimits(&limits)) < 0)
+		return r;
+	r = lock_landlock(LOCK_NOTHING_FS | LOCK_NO_BIND | LOCK_NO_CONNECT | LOCK_SCOPES);
+	if (r < 0)
+		return r;
+	return filter_load(&filter_keeper);
+}
+
+void keeper_main(int pipe, pid_t cmd)
+{
+	static struct keeper_report report = { .kind = KEEPER_EXITED };
+	int status = 0;
+	pid_t got;
+
+	if (keeper_lock() < 0)
+		_exit(125); /* the shim sees the pipe end and takes the sandbox down */
+	do
+		got = waitpid(cmd, &status, 0);
+	while (got < 0 && errno == EINTR);
+	if (got != cmd)
+		_exit(125);
+	report.value = (uint32_t)status;
+	_exit(keeper_write(pipe, &report) < 0 ? 125 : 0);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: ISC */
+/* shim/listeners.c - the proxy's listening sockets, born inside the sandbox's network namespace.
+ * Runs before anything else does inside; believes nothing and nobody, there is no input. */
+#include "shim/shim.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "common/feature.h"
+#include "common/scope.h"
+
+#define BACKLOG 4096 /* connections wait here while the worker starts or is replaced */
+
+static int listener_open(const struct sockaddr *sa, socklen_t len)
+{
+	SCOPED_FD int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const int on = 1;
+
+	if (fd < 0)
+		return -errno;
+	if (sa->sa_family == AF_INET6 &&
+	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
+		return -errno;
+	if (bind(fd, sa, len) < 0 || listen(fd, BACKLOG) < 0)
+		return -errno;
+	return take_fd(&fd);
+}
+
+/* What a kernel without IPv6, or a namespace with it switched off, answers. */
+static int family_absent(int num)
+{
+	return num == -EAFNOSUPPORT || num == -EADDRNOTAVAIL || num == -EPROTONOSUPPORT;
+}
+
+int shim_listeners(int fds[2])
+{
+	const struct sockaddr_in v4 = {
+		.sin_family = AF_INET,
+		.sin_port = htons(SHIM_PORT),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	const struct sockaddr_in6 v6 = {
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(SHIM_PORT),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
+	};
+	SCOPED_FD int first = listener_open((const struct sockaddr *)&v4, sizeof(v4));
+	int second;
+
+	if (first < 0)
+		return first;
+	second = feature_off("ipv6") ? -EAFNOSUPPORT :
+				       listener_open((const struct sockaddr *)&v6, sizeof(v6));
+	if (second < 0 && !family_absent(second))
+		return second;
+	fds[0] = take_fd(&first);
+	if (second < 0)
+		return 1;
+	fds[1] = second;
+	return 2;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: ISC */
+/* shim/shim.c - pid 1 of the sandbox.
+ * Believes the monitor's SIGNAL messages after checking them, and the keeper's reports by length and
+ * kind. Accepts, copies, opens and parses nothing. Its end is the end of everything inside.
+ *   LOCKING --filter--> SERVING --SPAWNED--> RUNNING --EXITED, EXECFAIL or monitor gone--> exit */
+#include "shim/shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+#include "common/filter.h"
+#include "common/lock.h"
+#include "common/scope.h"
+
+#define EXIT_WEIR 125 /* seen by nobody but the monitor's waitpid() */
+
+struct state {
+	int monitor, keeper, signals;
+	pid_t cmd;	  /* 0: not running yet */
+	uint64_t pending; /* signals that came before CMD did, bit signo - 1 */
+};
+
+static struct msg_wr out; /* 16 KiB: static, so that the stack stays small */
+
+__attribute__((noreturn)) static void finish(int code)
+{
+	_exit(code);
+}
+
+static void say_execfail(struct state *s, const struct msg_execfail *m)
+{
+	wr_open(&out, MSG_EXECFAIL, 0);
+	msg_put_execfail(&out, m);
+	(void)wr_send(&out, s->monitor, NULL, 0);
+}
+
+static void say_exited(struct state *s, uint32_t status)
+{
+	const struct msg_exited m = { .status = status };
+
+	wr_open(&out, MSG_EXITED, 0);
+	msg_put_exited(&out, &m);
+	(void)wr_send(&out, s->monitor, NULL, 0);
+}
+
+static void say_spawned(struct state *s)
+{
+	const struct msg_spawned m = { .pid = (uint32_t)s->cmd };
+
+	wr_open(&out, MSG_SPAWNED, 0);
+	msg_put_spawned(&out, &m);
+	if (wr_send(&out, s->monitor, NULL, 0) < 0)
+		finish(EXIT_WEIR);
+}
+
+static void cmd_signal(struct state *s, unsigned signo)
+{
+	if (s->cmd > 0)
+		(void)kill(-s->cmd, (int)signo); /* ESRCH: it has just ended, EXITED follows */
+	else
+		s->pending |= UINT64_C(1) << (signo - 1);
+}
+
+static void cmd_started(struct state *s, pid_t pid)
+{
+	if (s->cmd != 0 || pid <= 1)
+		finish(EXIT_WEIR);
+	s->cmd = pid;
+	say_spawned(s);
+	for (unsigned signo = 1; signo < 65; signo++)
+		if (s->pending & (UINT64_C(1) << (signo - 1)))
+			cmd_signal(s, signo);
+}
+
+/* The keeper is gone without a word: killed from inside, or its lock failed. */
+static void keeper_lost(struct state *s)
+{
+	struct msg_execfail m = { .stage = STAGE_SETUP };
+
+	if (s->cmd > 0) {
+		say_exited(s, SIGKILL);
+	} else {
+		(void)snprintf(m.what, sizeof(m.what), "the keeper of the sandbox died");
+		say_execfail(s, &m);
+	}
+	finish(EXIT_WEIR);
+}
+
+static void on_keeper(struct state *s)
+{
+	struct keeper_report r;
+	ssize_t n = read(s->keeper, &r, sizeof(r));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n != (ssize_t)sizeof(r) || r.kind >= KEEPER_COUNT)
+		keeper_lost(s);
+	switch ((enum keeper_kind)r.kind) {
+	case KEEPER_SPAWNED:
+		cmd_started(s, (pid_t)r.value);
+		return;
+	case KEEPER_FAILED:
+		r.fail.what[sizeof(r.fail.what) - 1] = '\0';
+		r.fail.why[sizeof(r.fail.why) - 1] = '\0';
+		r.fail.fix[sizeof(r.fail.fix) - 1] = '\0';
+		say_execfail(s, &r.fail);
+		finish(0);
+	case KEEPER_EXITED:
+		say_exited(s, r.value);
+		finish(0);
+	case KEEPER_COUNT:
+		break;
+	}
+	finish(EXIT_WEIR);
+}
+
+static void on_signal(struct state *s)
+{
+	struct signalfd_siginfo si;
+
+	while (read(s->signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		; /* whichever it was: the only thing pid 1 does about a signal is to reap */
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+static void on_monitor(struct state *s)
+{
+	uint8_t buf[256]; /* SIGNAL is nine bytes; more is cut off and so a protocol error */
+	struct msg_head h;
+	struct msg_rd r;
+	struct msg_signal m;
+	size_t nfds = 0;
+	ssize_t n = fd_recv(s->monitor, buf, sizeof(buf), NULL, &nfds);
+
+	if (n == -EAGAIN)
+		return;
+	if (n <= 0)
+		finish(EXIT_WEIR); /* the monitor is gone, or is not the monitor */
+	if (msg_open(&h, &r, buf, (size_t)n) < 0 || h.type != MSG_SIGNAL || h.conn != 0 ||
+	    msg_get_signal(&r, &m) < 0 || m.signo < 1 || m.signo > 64)
+		finish(EXIT_WEIR);
+	cmd_signal(s, m.signo);
+}
+
+static int shim_lock(void)
+{
+	const struct lock_limits limits = { .nproc_zero = true, .fsize_zero = true,
+					    .core_zero = true };
+	int r;
+
+	if ((r = lock_dumpable()) < 0 || (r = lock_privs()) < 0 || (r = lock_rlimits(&limits)) < 0)
+		return r;
+	/* No signal scope: the command, which this must be able to signal, is outside the domain. */
+	r = lock_landlock(LOCK_NOTHING_FS | LOCK_NO_BIND | LOCK_NO_CONNECT | LOCK_ABSTRACT);
+	if (r < 0)
+		return r;
+	return filter_load(&filter_shim);
+}
+
+static int signals_open(void)
+{
+	sigset_t all;
+	int fd;
+
+	(void)sigfillset(&all);
+	if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
+		return -errno;
+	fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+static void serve(struct state *s)
+{
+	struct pollfd p[] = {
+		{ .fd = s->signals, .events = POLLIN },
+		{ .fd = s->keeper, .events = POLLIN },
+		{ .fd = s->monitor, .events = POLLIN },
+	};
+
+	for (;;) {
+		if (ppoll(p, ARRAY_LEN(p), NULL, NULL) < 0) {
+			if (errno == EINTR)
+				continue;
+			finish(EXIT_WEIR);
+		}
+		if (p[1].revents) /* before reaping: a last report counts more than a death */
+			on_keeper(s);
+		if (p[0].revents)
+			on_signal(s);
+		if (p[2].revents)
+			on_monitor(s);
+	}
+}
+
+void shim_main(const struct shim *shim)
+{
+	static struct state s;
+	struct msg_execfail m = { .stage = STAGE_SETUP };
+	int r;
+
+	s = (struct state){ .monitor = shim->monitor, .keeper = shim->keeper };
+	s.signals = signals_open();
+	r = s.signals < 0 ? s.signals : fd_set_nonblock(s.keeper, true);
+	if (r == 0)
+		r = shim_lock();
+	if (r < 0) {
+		m.num = (uint32_t)-r;
+		(void)snprintf(m.what, sizeof(m.what), "lock the first process of the sandbox");
+		say_execfail(&s, &m);
+		finish(EXIT_WEIR);
+	}
+	serve(&s);
+	finish(EXIT_WEIR);
+}

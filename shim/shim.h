@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: ISC */
+/* shim/shim.h - pid 1 of the sandbox: reap, pass signals on, report; sees no byte of traffic.
+ * The keeper is the process between it and CMD, so that CMD's parent is never pid 1. */
+#ifndef WEIR_SHIM_SHIM_H
+#define WEIR_SHIM_SHIM_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../common/msg.h"
+
+#define SHIM_PORT 3128 /* SPEC section 5 */
+
+/** shim_listeners() - make the loopback listeners of the current network namespace, IPv4 first.
+ * @fds: 0-2 non-blocking close-on-exec listeners, the caller's. A kernel without IPv6 gives one.
+ * Return: how many, or -errno */
+int shim_listeners(int fds[2]);
+
+enum keeper_kind {
+	KEEPER_SPAWNED, /* value: CMD's pid */
+	KEEPER_FAILED,	/* fail: why CMD does not run */
+	KEEPER_EXITED,	/* value: CMD's wait status */
+	KEEPER_COUNT
+};
+
+/** struct keeper_report - what the keeper writes to its pipe, whole: it is below PIPE_BUF */
+struct keeper_report {
+	uint32_t kind; /* enum keeper_kind */
+	uint32_t value;
+	struct msg_execfail fail;
+};
+
+/** keeper_write() - write one report. Return: 0, or -errno */
+int keeper_write(int pipe, const struct keeper_report *r);
+
+/**
+ * keeper_main() - lock, wait for CMD, report how it ended; never returns
+ * @pipe: the write end towards the shim
+ * @cmd:  CMD, a child of this process, already running */
+__attribute__((noreturn)) void keeper_main(int pipe, pid_t cmd);
+
+struct shim {
+	int monitor; /* SOCK_SEQPACKET to the monitor, non-blocking */
+	int keeper;  /* read end of the keeper's pipe */
+};
+/**
+ * shim_main() - lock and serve until CMD has ended or the monitor is gone; never returns
+ * All capabilities are gone and no_new_privs is set already, and since before anything ran inside the
+ * process is not dumpable: nothing there could ever trace it. */
+__attribute__((noreturn)) void shim_main(const struct shim *s);
+
+#endif
