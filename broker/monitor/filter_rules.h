@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/filter_rules.h - what the monitor may ask of the kernel once the command runs.
+ * It keeps the user's authority over files, because it follows the hosts, resolv.conf and policy
+ * files and writes the audit log; it has no exec, no new process and no connect(). */
+#ifndef WEIR_BROKER_MONITOR_FILTER_RULES_H
+#define WEIR_BROKER_MONITOR_FILTER_RULES_H
+
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "common/filter_rule.h"
+
+/* clang-format off */
+static const struct filter_rule monitor_rules[] = {
+	/* call                        argument             why the monitor needs it once it serves */
+	/* the loop */
+	{ SCMP_SYS(epoll_wait),        ANY,                 "wait for messages, signals and timers" },
+	{ SCMP_SYS(epoll_pwait),       ANY,                 "the same on arm64" },
+	{ SCMP_SYS(epoll_ctl),         ANY,                 "watch a replaced worker's socket" },
+	{ SCMP_SYS(epoll_create1),     ANY,                 "libev makes its set anew when a descriptor "
+							    "that it closed still reports" },
+	{ SCMP_SYS(clock_gettime),     ANY,                 "time where the vdso has none" },
+	{ SCMP_SYS(restart_syscall),   ANY,                 "go on after SIGSTOP and SIGCONT" },
+	{ SCMP_SYS(rt_sigreturn),      ANY,                 "come back from a signal handler" },
+	{ SCMP_SYS(rt_sigprocmask),    ANY,                 "libev stops its signal watchers at the end" },
+	{ SCMP_SYS(rt_sigaction),      ANY,                 "the same" },
+	{ SCMP_SYS(eventfd2),          ANY,                 "libev makes its wake-up when first needed" },
+	{ SCMP_SYS(poll),              ANY,                 "wait for a killed sandbox to be gone" },
+	{ SCMP_SYS(ppoll),             ANY,                 "the same on arm64" },
+
+	/* messages */
+	{ SCMP_SYS(recvmsg),           ANY,                 "receive from shim, nursery and worker" },
+	{ SCMP_SYS(sendmsg),           ANY,                 "send to them" },
+	{ SCMP_SYS(socketpair),        WHEN(ARG_LOW32(0, AF_UNIX)), "a fresh pair for a new worker" },
+	{ SCMP_SYS(shutdown),          ANY,                 "close the network after five worker deaths" },
+	{ SCMP_SYS(close),             ANY,                 "close what was used" },
+	{ SCMP_SYS(fcntl),             WHEN(ARG_LOW32(1, F_OFD_SETLK)), "the lock of the audit log" },
+	{ SCMP_SYS(fcntl),             WHEN(ARG_LOW32(1, F_GETFL)), "make the pair non-blocking" },
+	{ SCMP_SYS(fcntl),             WHEN(ARG_LOW32(1, F_SETFL)), "the same" },
+	{ SCMP_SYS(fcntl),             WHEN(ARG_LOW32(1, F_SETFD)), "libev marks its descriptors" },
+
+	/* files: hosts, resolv.conf, /etc/localtime, the audit log, the terminal */
+	{ SCMP_SYS(openat),            ANY,                 "read hosts and resolv.conf again" },
+	{ SCMP_SYS(read),              ANY,                 "read them, and the command's output" },
+	{ SCMP_SYS(write),             ANY,                 "audit, notices, output to the terminal" },
+	{ SCMP_SYS(newfstatat),        ANY,                 "has hosts or resolv.conf changed" },
+	{ SCMP_SYS(lseek),             ANY,                 "where a short audit write began; stdio" },
+	{ SCMP_SYS(ftruncate),         ANY,                 "take a half-written audit record back" },
+	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit" },
+	{ SCMP_SYS(clock_nanosleep),   ANY,                 "between two tries for the audit lock" },
+
+	/* this machine's own addresses, DNS servers */
+	{ SCMP_SYS(socket),            WHEN(ARG_LOW32(0, AF_NETLINK)), "list own addresses" },
+	{ SCMP_SYS(sendto),            ANY,                 "the netlink request" },
+	{ SCMP_SYS(recvfrom),          ANY,                 "its answer" },
+	{ SCMP_SYS(uname),             ANY,                 "c-ares asks for the host name when it reads "
+							    "resolv.conf" },
+	{ SCMP_SYS(getrandom),         ANY,                 "seeds of libraries" },
+
+	/* the sandbox's end */
+	{ SCMP_SYS(pidfd_send_signal), ANY,                 "kill the sandbox or the nursery" },
+	{ SCMP_SYS(waitid),            ANY,                 "how pid 1 ended" },
+
+	/* memory and the end */
+	{ SCMP_SYS(brk),               ANY,                 "malloc" },
+	{ SCMP_SYS(mmap),              WHEN(ARG_MASK(2, PROT_EXEC, 0)), "malloc; never executable" },
+	{ SCMP_SYS(mprotect),          WHEN(ARG_MASK(2, PROT_EXEC, 0)), "malloc; never executable" },
+	{ SCMP_SYS(munmap),            ANY,                 "free" },
+	{ SCMP_SYS(mremap),            ANY,                 "realloc of a large hosts file" },
+	{ SCMP_SYS(madvise),           ANY,                 "free gives memory back" },
+	{ SCMP_SYS(futex),             ANY,                 "libc's locks" },
+	{ SCMP_SYS(exit_group),        ANY,                 "exit with the command's status" },
+};
+/* clang-format on */
+
+#endif

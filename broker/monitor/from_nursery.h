@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/from_nursery.h - what pid 1 of the worker's room may say */
+#ifndef WEIR_BROKER_MONITOR_FROM_NURSERY_H
+#define WEIR_BROKER_MONITOR_FROM_NURSERY_H
+
+#include <stddef.h>
+
+struct monitor;
+
+/** from_nursery() - judge and handle one message. Return: 0, or -EBADMSG with m->bad set */
+int from_nursery(struct monitor *m, const void *buf, size_t len, const int *fds, size_t nfds);
+/** from_nursery_ready() - its socket is readable */
+void from_nursery_ready(struct monitor *m);
+/** nursery_ended() - it is gone, by end of file or by its pidfd */
+void nursery_ended(struct monitor *m);
+/** nursery_lost() - it ended, or must: no worker can be had any more, so the sandbox ends too.
+ * @why: for the message */
+void nursery_lost(struct monitor *m, const char *why);
+/** nursery_kill() - SIGKILL by pidfd, with every worker; nothing is said about it */
+void nursery_kill(struct monitor *m);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/from_shim.c - what pid 1 of the sandbox may say.
+ * It runs no hostile code but lives among it: its messages are few, come once each, and are
+ * checked like anybody's. Its end, however it comes, is the end of the sandbox.
+ *   NEW --LISTENERS--> LISTENING --SPAWNED--> RUNNING --EXITED--> DONE --pidfd--> GONE
+ *   NEW, LISTENING --EXECFAIL--> DONE */
+#include "broker/monitor/from_shim.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "broker/monitor/monitor.h"
+#include "broker/monitor/reap.h"
+#include "broker/monitor/receive.h"
+#include "broker/monitor/record.h"
+#include "broker/monitor/signals.h"
+#include "broker/monitor/state.h"
+#include "broker/monitor/status.h"
+#include "broker/monitor/workers.h"
+#include "common/err.h"
+#include "common/scope.h"
+#include "sandbox/plan.h"
+
+#define ERRNO_MAX 4095 /* include/linux/err.h MAX_ERRNO */
+
+static int on_listeners(struct monitor *m, struct rx *rx)
+{
+	struct msg_listeners l;
+	size_t at = 0;
+
+	if (msg_get_listeners(&rx->body, &l) < 0 || l.nlisten > ARRAY_LEN(m->listeners) ||
+	    l.has_diag > 1 || l.has_proc > 1 ||
+	    rx->nfds != (size_t)l.nlisten + l.has_diag + l.has_proc ||
+	    (l.nlisten > 0) != m->run->plan->listeners)
+		return -EBADMSG;
+	for (; at < l.nlisten; at++)
+		m->listeners[at] = take_fd(&rx->fds[at]);
+	m->nlisteners = l.nlisten;
+	if (l.has_diag)
+		m->diag_fd = take_fd(&rx->fds[at++]);
+	if (l.has_proc)
+		m->proc_fd = take_fd(&rx->fds[at]);
+	m->shim = SHIM_LISTENING;
+	if (worker_listen(m) < 0)
+		worker_lost(m, NULL);
+	return 0;
+}
+
+static int on_spawned(struct monitor *m, struct rx *rx)
+{
+	struct msg_spawned s;
+
+	if (msg_get_spawned(&rx->body, &s) < 0 || s.pid == 0 ||
+	    (m->run->plan->listeners && m->shim != SHIM_LISTENING))
+		return -EBADMSG;
+	m->shim = SHIM_RUNNING;
+	if (m->lock && m->lock(m->err) < 0) {
+		monitor_kill_sandbox(m);
+		monitor_end(m, 125);
+		return 0;
+	}
+	m->lock = NULL;
+	m->phase = PHASE_SERVE;
+	worker_hear(m);
+	status_started(m);
+	signals_flush(m);
+	return 0;
+}
+
+static int exec_status(const struct msg_execfail *x)
+{
+	if (x->stage != STAGE_EXEC)
+		return 125;
+	return x->num == ENOENT ? 127 : 126;
+}
+
+static int on_execfail(struct monitor *m, struct rx *rx)
+{
+	struct msg_execfail x;
+
+	if (msg_get_execfail(&rx->body, &x) < 0 || x.stage >= STAGE_COUNT || x.unavailable > 1 ||
+	    x.num > ERRNO_MAX)
+		return -EBADMSG;
+	m->shim = SHIM_DONE;
+	(void)err_set(m->err, (int)x.num, "%s", x.what);
+	if (m->err) {
+		(void)err_why(m->err, "%s", x.why);
+		(void)err_fix(m->err, "%s", x.fix);
+		m->err->unavailable = x.unavailable;
+	}
+	monitor_end(m, exec_status(&x));
+	monitor_kill_sandbox(m);
+	return 0;
+}
+
+static int on_exited(struct monitor *m, struct rx *rx)
+{
+	struct msg_exited x;
+	int status;
+
+	if (msg_get_exited(&rx->body, &x) < 0 || x.status > 0xffff)
+		return -EBADMSG;
+	status = (int)x.status;
+	if (!WIFEXITED(status) && !WIFSIGNALED(status))
+		return -EBADMSG;
+	m->shim = SHIM_DONE;
+	monitor_end(m, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+	return 0;
+}
+
+#define BEFORE_COMMAND (IN(SHIM_NEW) | IN(SHIM_LISTENING))
+#define EXECFAIL_MAX (1 + 1 + 4 + 2 + 511 + 2 + 255 + 2 + 255)
+
+/* clang-format off */
+static const struct msg_rule rules[] = {
+	/* type          shim is in        connection     bytes             fds   handler */
+	{ MSG_LISTENERS, IN(SHIM_NEW),     IN(CONN_NONE), 3, 3,             0, 4, on_listeners },
+	{ MSG_SPAWNED,   BEFORE_COMMAND,   IN(CONN_NONE), 4, 4,             0, 0, on_spawned },
+	{ MSG_EXECFAIL,  BEFORE_COMMAND,   IN(CONN_NONE), 12, EXECFAIL_MAX, 0, 0, on_execfail },
+	{ MSG_EXITED,    IN(SHIM_RUNNING), IN(CONN_NONE), 4, 4,             0, 0, on_exited },
+};
+/* clang-format on */
+
+int from_shim(struct monitor *m, const void *buf, size_t len, const int *fds, size_t nfds)
+{
+	return receive_one(m, rules, ARRAY_LEN(rules), m->shim, buf, len, fds, nfds);
+}
+
+static void shim_close(struct monitor *m)
+{
+	ev_io_stop(m->loop, &m->shim_io);
+	ev_io_stop(m->loop, &m->shim_out);
+	scope_close(&m->shim_sock);
+	m->shim_sock = -1;
+}
+
+void from_shim_ready(struct monitor *m)
+{
+	int r = receive_some(m, m->shim_sock, from_shim);
+	bool was_killed;
+
+	if (r == 0)
+		return;
+	shim_close(m);
+	if (r == -EBADMSG) {
+		record_event(m, "protocol_error",
+			     json_pack("{s:s, s:s}", "from", "shim", "message", m->bad));
+		if (m->phase == PHASE_START)
+			(void)err_set(m->err, 0,
+				      "the sandbox's first process broke the protocol by %s",
+				      m->bad);
+		else
+			note("the sandbox's first process broke the protocol by %s: it was ended",
+			     m->bad);
+		monitor_end(m, m->phase == PHASE_START ? 125 : 128 + SIGKILL);
+	}
+	/* its pidfd will tell the rest; it does not outlive its word */
+	was_killed = m->killed;
+	if (!m->have_status || r == -EBADMSG)
+		monitor_kill_sandbox(m);
+	if (r != -EBADMSG)
+		m->killed = was_killed; /* it ended by itself: worth a word */
+}
+
+void shim_ended(struct monitor *m)
+{
+	char how[64];
+
+	ev_io_stop(m->loop, &m->shim_exit_io);
+	if (m->shim_sock >= 0)
+		from_shim_ready(m);
+	if (m->shim_sock >= 0)
+		shim_close(m);
+	(void)reap_describe(m->shim_pidfd, how, sizeof(how));
+	m->shim = SHIM_GONE;
+	if (!m->have_status) {
+		if (m->phase == PHASE_START && m->killed)
+			(void)err_set(m->err, 0, "ended before the command ran");
+		else if (m->phase == PHASE_START)
+			(void)err_set(
+				m->err, 0,
+				"the sandbox's first process ended before the command ran (%s)",
+				how);
+		else if (!m->killed)
+			note("the sandbox's first process was ended (%s), and the command with it",
+			     how);
+		monitor_end(m, m->phase == PHASE_START ? 125 : 128 + SIGKILL);
+	}
+	monitor_check_done(m);
+}

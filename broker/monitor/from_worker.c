@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/from_worker.c - who may say what, when, how long, with how many descriptors.
+ * The worker reads hostile bytes all day and is believed as little as they are: each message is
+ * held against the table, then against what the monitor itself remembers of the connection. What
+ * an honest worker cannot send ends the worker; nothing is dialled for it. */
+#include "broker/monitor/from_worker.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "broker/monitor/monitor.h"
+#include "broker/monitor/notices.h"
+#include "broker/monitor/receive.h"
+#include "broker/monitor/record.h"
+#include "broker/monitor/state.h"
+#include "broker/monitor/verdict.h"
+#include "broker/monitor/workers.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+
+static int on_ready(struct monitor *m, struct rx *rx)
+{
+	if (rd_end(&rx->body) < 0)
+		return -EBADMSG;
+	ev_timer_stop(m->loop, &m->ready_timer);
+	m->worker = WORKER_READY;
+	return 0;
+}
+
+static bool printable(const char *s)
+{
+	for (; *s; s++) {
+		if (*s <= ' ' || *s > '~')
+			return false;
+	}
+	return true;
+}
+
+static int on_ask(struct monitor *m, struct rx *rx)
+{
+	struct msg_ask ask;
+
+	if (msg_get_ask(&rx->body, &ask) < 0 || ask.proto >= PROTO_COUNT || ask.port == 0 ||
+	    ask.literal6 > 1 || !printable(ask.host))
+		return -EBADMSG; /* an honest worker sends REJECT */
+	return verdict_ask(m, rx->head.conn, &ask);
+}
+
+/* Reasons that a worker may give without asking. */
+static bool is_reject_reason(unsigned r)
+{
+	switch (r) {
+	case REASON_BAD_NAME:
+	case REASON_BAD_REQUEST:
+	case REASON_ORIGIN_FORM:
+	case REASON_HEAD_TIMEOUT:
+	case REASON_HEAD_TOO_LARGE:
+	case REASON_CONNECTION_LIMIT:
+	case REASON_INTERNAL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int on_reject(struct monitor *m, struct rx *rx)
+{
+	struct msg_reject rej;
+	uint64_t serial = 0;
+
+	if (msg_get_reject(&rx->body, &rej) < 0 || rej.proto >= PROTO_COUNT ||
+	    !is_reject_reason(rej.reason))
+		return -EBADMSG;
+	for (const char *c = rej.text; *c; c++) {
+		if (*c < ' ' || *c > '~')
+			return -EBADMSG; /* it is sent escaped */
+	}
+	if (rx->head.conn)
+		serial = conn_table_use(&m->conns, rx->head.conn);
+	record_deny(m, serial, rej.proto, rej.text[0] ? rej.text : NULL, 0, rej.reason, NULL);
+	return 0;
+}
+
+static int on_candidates(struct monitor *m, struct rx *rx)
+{
+	struct msg_candidates cand;
+
+	if (msg_get_candidates(&rx->body, &cand) < 0 || cand.n == 0)
+		return -EBADMSG;
+	return verdict_candidates(m, rx->conn, &cand);
+}
+
+static int on_dialed(struct monitor *m, struct rx *rx)
+{
+	struct msg_dialed d;
+
+	if (msg_get_dialed(&rx->body, &d) < 0)
+		return -EBADMSG;
+	return verdict_dialed(m, rx->conn, &d.addr);
+}
+
+/* The worker found only private addresses: that is a refusal, told and recorded as one. */
+static void done_private(struct monitor *m, const struct conn *c)
+{
+	char text[MSG_TEXT_MAX + 1];
+
+	(void)policy_refusal(&c->target, REASON_PRIVATE_ADDRESS, c->match.rule, NULL, text,
+			     sizeof(text));
+	record_deny(m, c->serial, c->proto, c->target.host, c->target.port, REASON_PRIVATE_ADDRESS,
+		    c->match.rule);
+	notices_refused(&m->notices, c->target.host, c->target.port, text);
+}
+
+static int on_done(struct monitor *m, struct rx *rx)
+{
+	struct conn *c = rx->conn;
+	struct msg_done done;
+
+	if (msg_get_done(&rx->body, &done) < 0 || done.reason == REASON_NONE ||
+	    done.reason >= REASON_COUNT)
+		return -EBADMSG;
+	if (c->state != CONN_OPEN && (done.up || done.down))
+		return -EBADMSG; /* bytes without a connection */
+	if (done.reason == REASON_PRIVATE_ADDRESS) {
+		if (c->state != CONN_ALLOWED)
+			return -EBADMSG; /* where the monitor judged, the worker does not */
+		done_private(m, c);
+	} else {
+		record_end(m, c, &done, done.reason);
+	}
+	conn_table_del(&m->conns, c);
+	monitor_check_done(m);
+	return 0;
+}
+
+/* GONE may cross a VERDICT or DIAL that ended the connection: then there is nothing to do. */
+static int on_gone(struct monitor *m, struct rx *rx)
+{
+	if (rd_end(&rx->body) < 0)
+		return -EBADMSG;
+	if (rx->conn) {
+		record_end(m, rx->conn, NULL, REASON_CLIENT_GONE);
+		conn_table_del(&m->conns, rx->conn);
+		monitor_check_done(m);
+	}
+	return 0;
+}
+
+static int on_stats(struct monitor *m, struct rx *rx)
+{
+	struct msg_stats s;
+
+	(void)m;
+	return msg_get_stats(&rx->body, &s);
+}
+
+#define SERVING (IN(WORKER_READY) | IN(WORKER_STOPPING))
+#define UNDIALED (IN(CONN_ALLOWED) | IN(CONN_WAITING) | IN(CONN_DIALING))
+
+/* clang-format off */
+static const struct msg_rule rules[] = {
+	/* type           worker is in          connection is in                       bytes                      fds   handler */
+	{ MSG_READY,      IN(WORKER_STARTING),  IN(CONN_NONE),                         0, 0,                      0, 0, on_ready },
+	{ MSG_ASK,        SERVING,              IN(CONN_NEW),                          6, 6 + HOST_MAX,           0, 0, on_ask },
+	{ MSG_REJECT,     SERVING,              IN(CONN_NONE) | IN(CONN_NEW),          4, 4 + MSG_REJECT_MAX,     0, 0, on_reject },
+	{ MSG_CANDIDATES, SERVING,              IN(CONN_WAITING),                      6, 1 + 17 * MSG_ADDRS_MAX, 0, 0, on_candidates },
+	{ MSG_DIALED,     SERVING,              IN(CONN_ALLOWED) | IN(CONN_DIALING),   5, 17,                     0, 0, on_dialed },
+	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              21, 21,                    0, 0, on_done },
+	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_OVER),              0, 0,                      0, 0, on_gone },
+	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         12, 12,                    0, 0, on_stats },
+};
+/* clang-format on */
+
+int from_worker(struct monitor *m, const void *buf, size_t len, const int *fds, size_t nfds)
+{
+	return receive_one(m, rules, ARRAY_LEN(rules), m->worker, buf, len, fds, nfds);
+}
+
+void from_worker_ready(struct monitor *m)
+{
+	int r = receive_some(m, m->worker_sock, from_worker);
+
+	if (r == -EBADMSG)
+		worker_lost(m, m->bad);
+	else if (r < 0)
+		worker_lost(m, NULL);
+}

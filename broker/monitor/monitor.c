@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/monitor.c - the life of a run: start the other processes, lock, serve, clean up.
+ * Runs with the user's authority and in the host's namespaces. Reads nothing from the sandbox but
+ * typed messages, and output bytes that it passes on unread. States: broker/monitor/state.h. */
+#include "broker/monitor/monitor.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broker/monitor/audit.h"
+#include "broker/monitor/from_nursery.h"
+#include "broker/monitor/from_shim.h"
+#include "broker/monitor/record.h"
+#include "broker/monitor/signals.h"
+#include "broker/monitor/state.h"
+#include "broker/monitor/status.h"
+#include "broker/monitor/workers.h"
+#include "broker/worker/worker.h"
+#include "common/err.h"
+#include "common/fd.h"
+#include "common/filter.h"
+#include "common/lock.h"
+#include "common/netlink.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+#include "sandbox/plan.h"
+#include "sandbox/sandbox.h"
+
+#define OUT_DRAIN_S 60.0 /* a terminal held by ^S keeps the last output for so long */
+
+#define WORKER_FDS 64 /* descriptors of the worker that are no connection's */
+#define REAP_MS 2000  /* for a killed sandbox to be gone */
+
+/* ---- watchers ---- */
+
+static void on_shim(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	from_shim_ready(w->data);
+}
+
+static void on_shim_out(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	signals_flush(w->data);
+}
+
+static void on_shim_exit(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	shim_ended(w->data);
+}
+
+static void on_nursery(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	from_nursery_ready(w->data);
+}
+
+static void on_nursery_exit(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	nursery_ended(w->data);
+}
+
+static void on_audit_retry(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct monitor *m = w->data;
+
+	(void)revents;
+	if (audit_retry(m->audit) == 0)
+		ev_timer_stop(loop, w);
+}
+
+static void on_out_ended(void *arg)
+{
+	monitor_check_done(arg);
+}
+
+static void on_drain_late(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct monitor *m = w->data;
+	bool held = m->shim == SHIM_GONE && !relay_out_done(&m->out) && m->terms < 2;
+
+	(void)revents;
+	if (held && w->repeat == DRAIN_S) {
+		w->repeat = OUT_DRAIN_S;
+		ev_timer_again(loop, w);
+		return;
+	}
+	monitor_kill_sandbox(m);
+	m->phase = PHASE_OVER;
+	ev_break(loop, EVBREAK_ALL);
+}
+
+/* ---- state ---- */
+
+int monitor_init(struct monitor *m, struct run *run)
+{
+	memset(m, 0, sizeof(*m));
+	m->run = run;
+	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
+	m->nursery_sock = m->nursery_pidfd = m->worker_sock = -1;
+	m->listeners[0] = m->listeners[1] = -1;
+	m->out.inside[0] = m->out.inside[1] = m->out.inside[2] = -1;
+	STAILQ_INIT(&m->queue);
+	m->notices.quiet = run->quiet;
+	hosts_init(&m->hosts, "/etc/hosts");
+	resolv_init(&m->resolv, "/etc/resolv.conf");
+	/* a client connection that goes on to another host has two for a moment */
+	conn_table_init(&m->conns, (size_t)policy_connections(run->policy) * 2 + 16);
+	m->queue_max = m->conns.max;
+	m->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
+	m->audit = audit_new(run->id, run->name, !run->audit_path);
+	if (!m->loop || !m->audit) {
+		monitor_free(m);
+		return -ENOMEM;
+	}
+	ev_timer_init(&m->audit_timer, on_audit_retry, 0., AUDIT_RETRY_S);
+	ev_timer_init(&m->drain_timer, on_drain_late, 0., DRAIN_S);
+	m->audit_timer.data = m->drain_timer.data = m;
+	return 0;
+}
+
+void monitor_free(struct monitor *m)
+{
+	while (!STAILQ_EMPTY(&m->queue)) {
+		struct msg_queued *q = STAILQ_FIRST(&m->queue);
+
+		STAILQ_REMOVE_HEAD(&m->queue, link);
+		free(q);
+	}
+	(void)conn_table_drain(&m->conns, NULL, NULL);
+	relay_out_free(&m->out);
+	hosts_free(&m->hosts);
+	notices_free(&m->notices);
+	audit_free(m->audit);
+	scope_close(&m->shim_sock);
+	scope_close(&m->shim_pidfd);
+	scope_close(&m->proc_fd);
+	scope_close(&m->diag_fd);
+	scope_close(&m->nursery_sock);
+	scope_close(&m->nursery_pidfd);
+	scope_close(&m->worker_sock);
+	for (size_t i = 0; i < m->nlisteners; i++)
+		scope_close(&m->listeners[i]);
+	if (m->loop)
+		ev_loop_destroy(m->loop);
+}
+
+bool monitor_is_own(const struct monitor *m, const struct addr *a)
+{
+	for (size_t i = 0; i < m->nown; i++) {
+		if (addr_eq(&m->own[i], a))
+			return true;
+	}
+	return false;
+}
+
+bool monitor_own_refresh(struct monitor *m)
+{
+	struct addr now[OWN_MAX];
+	int n;
+
+	if (m->own_at > 0 && ev_now(m->loop) - m->own_at < OWN_REFRESH_S)
+		return false;
+	m->own_at = ev_now(m->loop);
+	memset(now, 0, sizeof(now));
+	n = netlink_own_addrs(now, OWN_MAX);
+	if (n < 0)
+		return false; /* the last list stays */
+	if (n > OWN_MAX)
+		n = OWN_MAX;
+	if ((size_t)n == m->nown && memcmp(now, m->own, (size_t)n * sizeof(now[0])) == 0)
+		return false;
+	memcpy(m->own, now, (size_t)n * sizeof(now[0]));
+	m->nown = (size_t)n;
+	return true;
+}
+
+void monitor_kill_sandbox(struct monitor *m)
+{
+	m->killed = true;
+	if (m->shim_pidfd >= 0 && m->shim != SHIM_GONE)
+		(void)syscall(SYS_pidfd_send_signal, m->shim_pidfd, SIGKILL, NULL, 0);
+}
+
+void monitor_end(struct monitor *m, int status)
+{
+	if (m->have_status)
+		return;
+	m->have_status = true;
+	m->status = status;
+	m->phase = PHASE_DRAIN;
+	worker_stop(m);
+	ev_timer_again(m->loop, &m->drain_timer);
+	monitor_check_done(m);
+}
+
+void monitor_check_done(struct monitor *m)
+{
+	if (m->phase != PHASE_DRAIN || m->shim != SHIM_GONE || !worker_gone(m) ||
+	    !relay_out_done(&m->out))
+		return;
+	m->phase = PHASE_OVER;
+	ev_break(m->loop, EVBREAK_ALL);
+}
+
+/* ---- before anything is created ---- */
+
+static const char *network_name(const struct policy *p)
+{
+	switch (policy_network(p)) {
+	case NETWORK_DENY:
+		return "deny";
+	case NETWORK_ALLOWLIST:
+		return "allowlist";
+	case NETWORK_ALLOW:
+		return "allow";
+	}
+	return "unknown";
+}
+
+static int start_record(struct monitor *m, bool required, struct err *e)
+{
+	const struct audit_record rec = {
+		.event = "start",
+		.extra = json_pack("{s:s, s:i}", "network", network_name(m->run->policy), "pid",
+				   (int)getpid()),
+	};
+	int r = audit_write(m->audit, &rec, required);
+
+	if (r < 0) {
+		(void)err_set(e, -r, "write the audit record that the policy requires");
+		return err_fix(e, "free the disk or name another place: audit FILE");
+	}
+	return 0;
+}
+
+static int audit_begin(struct monitor *m, struct err *e)
+{
+	bool required = policy_audit_required(m->run->policy);
+	struct err why = { 0 };
+	int r;
+
+	if (m->run->audit_path) {
+		r = audit_open(m->audit, m->run->audit_path, &why);
+		if (r < 0 && required) {
+			*e = why;
+			return err_in(e, "the policy requires an audit log");
+		}
+		if (r < 0)
+			note("no audit log: %s%s%s", why.what, why.num ? ": " : "",
+			     why.num ? strerror(why.num) : "");
+	}
+	return start_record(m, required, e);
+}
+
+/* Loud by contract (SPEC section 2): -q does not silence it. */
+static void network_allow_warn(struct monitor *m)
+{
+	note("warning: network allow: the command uses this machine's network; nothing is checked or "
+	     "recorded");
+	if (lock_landlock_abi() < 6)
+		note("warning: the host's abstract unix sockets can be reached (the kernel has no "
+		     "Landlock ABI 6)");
+	record_event(m, "network_allow", NULL);
+}
+
+/* ---- start ---- */
+
+static void io_start(struct monitor *m, ev_io *w, void (*cb)(struct ev_loop *, ev_io *, int),
+		     int fd)
+{
+	ev_io_init(w, cb, fd, EV_READ);
+	w->data = m;
+	ev_io_start(m->loop, w);
+}
+
+static int sandbox_begin(struct monitor *m, struct err *e)
+{
+	struct sandbox_plan *plan = m->run->plan;
+	int stdio[3] = { plan->stdio[0], plan->stdio[1], plan->stdio[2] };
+	int sv[2], r;
+
+	r = relay_out_open(&m->out, plan->stdio, e);
+	if (r < 0)
+		return r;
+	if (m->out.any && m->run->verbose)
+		note("the command gets no terminal: output passes through a pipe, input is /dev/null");
+	r = fd_pair(sv);
+	if (r < 0)
+		return err_set(e, -r, "make a socket pair");
+	m->shim_sock = sv[0];
+	r = sandbox_start(plan, sv[1], &m->shim_pid, &m->shim_pidfd, e);
+	(void)close(sv[1]);
+	memcpy(plan->stdio, stdio, sizeof(stdio));
+	if (r < 0)
+		return r;
+	relay_out_started(&m->out, m->loop, on_out_ended, m);
+	io_start(m, &m->shim_io, on_shim, m->shim_sock);
+	io_start(m, &m->shim_exit_io, on_shim_exit, m->shim_pidfd);
+	ev_io_init(&m->shim_out, on_shim_out, m->shim_sock, EV_WRITE);
+	m->shim_out.data = m;
+	return 0;
+}
+
+/* The worker takes what its descriptors allow, two for a connection. */
+static void limit_tell(const struct monitor *m)
+{
+	unsigned want = policy_connections(m->run->policy);
+	struct rlimit r;
+
+	if (m->run->verbose && getrlimit(RLIMIT_NOFILE, &r) == 0 &&
+	    r.rlim_max / 2 < want + WORKER_FDS / 2)
+		note("connections are limited to about %llu of %u by the descriptor limit",
+		     (unsigned long long)(r.rlim_max > WORKER_FDS ? (r.rlim_max - WORKER_FDS) / 2
+								  : 0),
+		     want);
+}
+
+static int broker_begin(struct monitor *m, struct err *e)
+{
+	pid_t pid;
+	int sv[2], r;
+
+	r = fd_pair(sv);
+	if (r < 0)
+		return err_set(e, -r, "make a socket pair");
+	m->nursery_sock = sv[0];
+	r = nursery_start(sv[1], &pid, &m->nursery_pidfd, e);
+	(void)close(sv[1]);
+	if (r < 0)
+		return r;
+	limit_tell(m);
+	m->nursery = NURSERY_UP;
+	io_start(m, &m->nursery_io, on_nursery, m->nursery_sock);
+	io_start(m, &m->nursery_exit_io, on_nursery_exit, m->nursery_pidfd);
+	/* the sandbox makes its mounts meanwhile */
+	(void)monitor_own_refresh(m);
+	(void)resolv_follow(&m->resolv);
+	r = worker_start(m);
+	if (r < 0)
+		return err_set(e, r == -EBADMSG ? 0 : -r, "start the network worker");
+	return 0;
+}
+
+static int lock_self(struct err *e)
+{
+	static const struct lock_limits limits = { .core_zero = true };
+	int r = lock_privs();
+
+	if (r == 0)
+		r = lock_dumpable();
+	if (r == 0)
+		r = lock_caps();
+	if (r == 0)
+		r = lock_rlimits(&limits);
+	if (r == 0)
+		r = filter_load(&filter_monitor);
+	return r < 0 ? err_set(e, -r, "lock the monitor") : 0;
+}
+
+/* What was begun is ended by monitor_finish(), also when a later step failed. */
+static int begin(struct monitor *m, struct err *e)
+{
+	int r = sandbox_begin(m, e);
+
+	if (r == 0 && policy_network(m->run->policy) == NETWORK_ALLOWLIST)
+		r = broker_begin(m, e);
+	if (r < 0)
+		return r;
+	signals_start(m);
+	m->lock = lock_self;
+	return 0;
+}
+
+/* ---- end ---- */
+
+static void conn_shut(void *arg, struct conn *c)
+{
+	record_end(arg, c, NULL, REASON_SHUTDOWN);
+}
+
+static void losses_report(uint64_t lost, int why)
+{
+	if (lost == 0)
+		return;
+	note("%llu audit record%s lost%s%s", (unsigned long long)lost,
+	     lost == 1 ? " was" : "s were", why > 0 ? ": " : "", why > 0 ? strerror(why) : "");
+}
+
+/* Nothing of the sandbox may run when weir has returned; the kill is sent, the kernel is quick. */
+static void sandbox_reap(struct monitor *m)
+{
+	struct pollfd p = { .fd = m->shim_pidfd, .events = POLLIN };
+
+	if (m->shim_pidfd < 0 || m->shim == SHIM_GONE)
+		return;
+	(void)poll(&p, 1, REAP_MS);
+	(void)waitid(P_PIDFD, (id_t)m->shim_pidfd, &(siginfo_t){ 0 }, WEXITED | WNOHANG | __WALL);
+}
+
+static void finish(struct monitor *m, int status)
+{
+	uint64_t lost;
+	int why;
+
+	monitor_kill_sandbox(m);
+	nursery_kill(m);
+	sandbox_reap(m);
+	(void)conn_table_drain(&m->conns, conn_shut, m);
+	lost = audit_lost(m->audit, NULL);
+	record_event(m, "exit",
+		     lost ? json_pack("{s:i, s:I}", "status", status, "lost", (json_int_t)lost)
+			  : json_pack("{s:i}", "status", status));
+	lost = audit_close(m->audit, &why);
+	losses_report(lost, why);
+	/* the command line may now run the command without a sandbox: then it has not ended */
+	if (!m->err || !m->err->unavailable ||
+	    policy_unavailable(m->run->policy) == UNAVAILABLE_ERROR)
+		status_exited(m, status);
+	signals_stop(m);
+}
+
+static int run(struct monitor *m, struct err *e)
+{
+	m->err = e;
+	if (begin(m, e) < 0)
+		return 125;
+	ev_run(m->loop, 0);
+	return m->status;
+}
+
+int monitor_main(struct run *r, struct err *e)
+{
+	struct monitor *m = calloc(1, sizeof(*m)); /* too large for the stack */
+	int status = 125;
+
+	if (!m || monitor_init(m, r) < 0) {
+		(void)err_set(e, ENOMEM, "start the monitor");
+		free(m);
+		return 125;
+	}
+	if (audit_begin(m, e) == 0) {
+		if (policy_network(r->policy) == NETWORK_ALLOW)
+			network_allow_warn(m);
+		status = run(m, e);
+		finish(m, status);
+	}
+	monitor_free(m);
+	free(m);
+	return status;
+}

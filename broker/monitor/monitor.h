@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/monitor.h - what the command line hands to the monitor */
+#ifndef WEIR_BROKER_MONITOR_MONITOR_H
+#define WEIR_BROKER_MONITOR_MONITOR_H
+
+#include <stdbool.h>
+
+struct err;
+struct policy;
+struct sandbox_plan;
+
+#define RUN_ID_LEN 12 /* lower-case hex */
+
+struct run {
+	struct policy *policy;	   /* sealed */
+	struct sandbox_plan *plan; /* complete but for stdio[], which the monitor replaces by pipes
+				    * where it is a terminal */
+	char id[RUN_ID_LEN + 1];
+	const char *name;	/* --name, or NULL */
+	const char *audit_path; /* default or from policy; NULL: audit off */
+	const char *command;	/* argv[0], for messages */
+	int status_fd;		/* --status-fd, or -1 */
+	bool quiet, verbose;
+};
+
+/**
+ * monitor_main() - start the other processes, serve until CMD has ended, clean up
+ * Prints nothing but run-time notices; errors come back in @e.
+ *
+ * Return: CMD's exit status (128+N for a signal), 126/127/125 with @e filled in when CMD did not
+ *	   run */
+int monitor_main(struct run *run, struct err *e);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/record.c - what of a run and its connections goes to the audit log.
+ * Hosts are the canonical ones that were judged, or escaped where nothing canonical exists; byte
+ * counts are the worker's word, everything else is the monitor's own. */
+#include "broker/monitor/record.h"
+
+#include <assert.h>
+#include <jansson.h>
+
+#include "broker/monitor/audit.h"
+#include "broker/monitor/monitor.h"
+#include "broker/monitor/state.h"
+#include "common/scope.h"
+
+static const char *const protos[] = {
+	[PROTO_CONNECT] = "connect",
+	[PROTO_HTTP] = "http",
+	[PROTO_SOCKS5] = "socks5",
+};
+static_assert(ARRAY_LEN(protos) == PROTO_COUNT, "a name for every protocol");
+
+const char *proto_name(unsigned proto)
+{
+	return proto < PROTO_COUNT ? protos[proto] : NULL;
+}
+
+void record_kick(struct monitor *m)
+{
+	if (audit_queued(m->audit) > 0 && !ev_is_active(&m->audit_timer))
+		ev_timer_again(m->loop, &m->audit_timer);
+}
+
+static int record(struct monitor *m, const struct audit_record *rec, bool must)
+{
+	int r = audit_write(m->audit, rec, must);
+
+	record_kick(m);
+	return r;
+}
+
+void record_event(struct monitor *m, const char *event, json_t *extra)
+{
+	const struct audit_record rec = { .event = event, .extra = extra };
+
+	(void)record(m, &rec, false);
+}
+
+int record_allow(struct monitor *m, const struct conn *c)
+{
+	const struct audit_record rec = {
+		.event = "verdict",
+		.serial = c->serial,
+		.proto = proto_name(c->proto),
+		.host = c->target.host,
+		.port = c->target.port,
+		.verdict = "allow",
+		.reason = c->match.reason,
+		.rule = c->match.rule,
+	};
+
+	return record(m, &rec, policy_audit_required(m->run->policy));
+}
+
+void record_deny(struct monitor *m, uint64_t serial, unsigned proto, const char *host,
+		 uint16_t port, enum reason reason, const struct policy_rule *rule)
+{
+	const struct audit_record rec = {
+		.event = "verdict",
+		.serial = serial,
+		.proto = proto_name(proto),
+		.host = host,
+		.port = port,
+		.verdict = "deny",
+		.reason = reason,
+		.rule = rule,
+	};
+
+	(void)record(m, &rec, false);
+}
+
+void record_end(struct monitor *m, const struct conn *c, const struct msg_done *done,
+		enum reason reason)
+{
+	double ms = (ev_now(m->loop) - c->since) * 1000.0;
+	const struct audit_record rec = {
+		.event = "end",
+		.serial = c->serial,
+		.proto = proto_name(c->proto),
+		.host = c->target.host,
+		.port = c->target.port,
+		.addr = &c->addr,
+		.reason = reason,
+		.counts = true,
+		.up = done ? done->up : 0,
+		.down = done ? done->down : 0,
+		.requests = done ? done->requests : 0,
+		.ms = ms > 0 ? (uint64_t)ms : 0,
+	};
+
+	(void)record(m, &rec, false);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/record.h - what of a run and its connections goes to the audit log */
+#ifndef WEIR_BROKER_MONITOR_RECORD_H
+#define WEIR_BROKER_MONITOR_RECORD_H
+
+#include <stdint.h>
+
+#include "common/reason.h"
+
+struct audit_record;
+struct conn;
+struct json_t;
+struct monitor;
+struct msg_done;
+struct policy_rule;
+
+/** record_event() - an event that is about no connection; @extra (may be NULL) is taken */
+void record_event(struct monitor *m, const char *event, struct json_t *extra);
+/** record_allow() - the verdict that lets @c out. Return: 0, or -errno when the policy requires
+ * the record and it is not on file: then the connection must be refused */
+int record_allow(struct monitor *m, const struct conn *c);
+/** record_deny() - @host is canonical or escaped; @rule may be NULL */
+void record_deny(struct monitor *m, uint64_t serial, unsigned proto, const char *host,
+		 uint16_t port, enum reason reason, const struct policy_rule *rule);
+/** record_end() - the end of an allowed connection; @done NULL: without counts of its own */
+void record_end(struct monitor *m, const struct conn *c, const struct msg_done *done,
+		enum reason reason);
+/** record_kick() - the log may have records waiting: try them again by and by */
+void record_kick(struct monitor *m);
+/** proto_name() - "connect", "http", "socks5" */
+const char *proto_name(unsigned proto);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/resolv.c - which DNS servers the worker asks.
+ * The file is the administrator's. c-ares reads it, so that the worker's library and the monitor
+ * agree on every oddity; no query is ever sent from here. */
+#include "resolv.h"
+
+#include <ares.h>
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void resolv_init(struct resolv *r, const char *path)
+{
+	*r = (struct resolv){ .path = path };
+}
+
+/* One server in the csv form; what no longer fits is left out. */
+static void csv_add(char *csv, size_t room, const struct ares_addr_port_node *s)
+{
+	char ip[INET6_ADDRSTRLEN], one[INET6_ADDRSTRLEN + 16];
+	int port = s->udp_port ? s->udp_port : 53;
+	size_t len = strlen(csv);
+	int n;
+
+	if (!inet_ntop(s->family, &s->addr, ip, sizeof(ip)))
+		return;
+	n = snprintf(one, sizeof(one), s->family == AF_INET6 ? "%s[%s]:%d" : "%s%s:%d",
+		     len ? "," : "", ip, port);
+	if (n > 0 && (size_t)n < sizeof(one) && len + (size_t)n < room)
+		memcpy(csv + len, one, (size_t)n + 1);
+}
+
+static void servers_read(const char *path, char *csv, size_t room)
+{
+	char lookups[] = "b", file[256];
+	struct ares_options opt = { .lookups = lookups, .resolvconf_path = file };
+	struct ares_addr_port_node *list = NULL;
+	ares_channel ch;
+
+	csv[0] = '\0';
+	if ((size_t)snprintf(file, sizeof(file), "%s", path) >= sizeof(file))
+		return;
+	/* with lookups given, c-ares reads no nsswitch.conf, host.conf or svc.conf */
+	if (ares_init_options(&ch, &opt, ARES_OPT_LOOKUPS | ARES_OPT_RESOLVCONF) != ARES_SUCCESS)
+		return;
+	if (ares_get_servers_ports(ch, &list) == ARES_SUCCESS) {
+		for (const struct ares_addr_port_node *s = list; s; s = s->next)
+			csv_add(csv, room, s);
+		if (list)
+			ares_free_data(list);
+	}
+	ares_destroy(ch);
+}
+
+bool resolv_follow(struct resolv *r)
+{
+	char csv[MSG_SERVERS_MAX + 1];
+	struct stat st;
+	bool changed;
+
+	if (stat(r->path, &st) < 0)
+		memset(&st, 0, sizeof(st));
+	if (r->have && r->dev == st.st_dev && r->ino == st.st_ino && r->size == st.st_size &&
+	    r->mtime.tv_sec == st.st_mtim.tv_sec && r->mtime.tv_nsec == st.st_mtim.tv_nsec)
+		return false;
+	servers_read(r->path, csv, sizeof(csv));
+	changed = strcmp(csv, r->servers) != 0;
+	memcpy(r->servers, csv, sizeof(csv));
+	r->have = true;
+	r->dev = st.st_dev;
+	r->ino = st.st_ino;
+	r->size = st.st_size;
+	r->mtime = st.st_mtim;
+	return changed;
+}

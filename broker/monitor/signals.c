@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/signals.c - signals to weir are signals to the command.
+ * They come from whoever may signal weir, so from the user. What the shim does not take at once is
+ * kept as one bit a signal, as the kernel keeps them. */
+#include "broker/monitor/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "broker/monitor/monitor.h"
+#include "broker/monitor/state.h"
+#include "common/scope.h"
+
+static const int passed_on[] = { SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
+				 SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH };
+_Static_assert(ARRAY_LEN(passed_on) == ARRAY_LEN(((struct monitor *)0)->sig),
+	       "a watcher for every signal");
+
+void signals_flush(struct monitor *m)
+{
+	if (m->shim != SHIM_RUNNING || m->shim_sock < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(passed_on); i++) {
+		struct msg_signal s = { .signo = (uint8_t)passed_on[i] };
+
+		if (!(m->signals & (UINT64_C(1) << s.signo)))
+			continue;
+		wr_open(&m->wr, MSG_SIGNAL, 0);
+		msg_put_signal(&m->wr, &s);
+		if (wr_send(&m->wr, m->shim_sock, NULL, 0) == -EAGAIN) {
+			ev_io_start(m->loop, &m->shim_out);
+			return;
+		}
+		m->signals &= ~(UINT64_C(1) << s.signo);
+	}
+	ev_io_stop(m->loop, &m->shim_out);
+}
+
+static void on_term_late(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	monitor_kill_sandbox(w->data);
+}
+
+void signals_seen(struct monitor *m, int signo)
+{
+	if (signo == SIGTERM && ++m->terms == 1) {
+		ev_set_cb(&m->term_timer, on_term_late);
+		ev_timer_set(&m->term_timer, TERM_S, 0.);
+		m->term_timer.data = m;
+		ev_timer_start(m->loop, &m->term_timer);
+	}
+	/* nothing is left but output that a held terminal does not take */
+	if (m->phase == PHASE_DRAIN && m->shim == SHIM_GONE && signo != SIGCONT &&
+	    signo != SIGWINCH)
+		ev_break(m->loop, EVBREAK_ALL);
+	if (m->terms > 1 || (signo == SIGTERM && m->phase == PHASE_START))
+		monitor_kill_sandbox(m);
+	m->signals |= UINT64_C(1) << signo;
+	signals_flush(m);
+}
+
+static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	signals_seen(w->data, w->signum);
+}
+
+void signals_start(struct monitor *m)
+{
+	m->old_pipe = signal(SIGPIPE, SIG_IGN);
+	m->pipe_ignored = true;
+	for (size_t i = 0; i < ARRAY_LEN(passed_on); i++) {
+		struct sigaction old;
+
+		/* what the user's shell ignores (nohup) stays ignored, for the command too */
+		if (sigaction(passed_on[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+			continue;
+		ev_signal_init(&m->sig[i], on_signal, passed_on[i]);
+		m->sig[i].data = m;
+		ev_signal_start(m->loop, &m->sig[i]);
+	}
+}
+
+void signals_stop(struct monitor *m)
+{
+	for (size_t i = 0; i < ARRAY_LEN(m->sig); i++)
+		ev_signal_stop(m->loop, &m->sig[i]);
+	ev_timer_stop(m->loop, &m->term_timer);
+	if (m->pipe_ignored)
+		(void)signal(SIGPIPE, m->old_pipe);
+	m->pipe_ignored = false;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/state.h - everything the monitor remembers about one sandbox.
+ * One loop, one thread. What stands here was decided by the monitor or has passed the receive
+ * table: no field holds a byte that a peer sent and nobody checked.
+ *   START --SPAWNED--> SERVE --EXITED--> DRAIN --all gone or 2 s--> OVER
+ *   START --EXECFAIL or a death--> OVER */
+#ifndef WEIR_BROKER_MONITOR_STATE_H
+#define WEIR_BROKER_MONITOR_STATE_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "common/msg.h"
+#include "conn_table.h"
+#include "hosts.h"
+#include "notices.h"
+#include "relay_out.h"
+#include "resolv.h"
+
+struct audit;
+struct err;
+struct run;
+
+#define OWN_MAX 1024 /* own addresses remembered; CONFIG carries MSG_OWN_MAX of them */
+#define DEATHS_MAX 5 /* worker deaths within DEATHS_S that end the network */
+#define DEATHS_S 60.0
+#define DRAIN_S 2.0  /* from EXITED to the end, whatever the others do */
+#define TERM_S 10.0  /* from the first TERM to the end of the sandbox */
+#define READY_S 10.0 /* a worker that is not ready by then counts as dead */
+#define AUDIT_RETRY_S 0.1
+#define OWN_REFRESH_S 1.0
+
+enum phase { PHASE_START, PHASE_SERVE, PHASE_DRAIN, PHASE_OVER, PHASE_COUNT };
+
+enum shim_state { SHIM_NEW, SHIM_LISTENING, SHIM_RUNNING, SHIM_DONE, SHIM_GONE, SHIM_STATE_COUNT };
+
+enum nursery_state { NURSERY_NONE, NURSERY_UP, NURSERY_STATE_COUNT };
+
+enum worker_state {
+	WORKER_NONE,	 /* deny, allow, or before the first START */
+	WORKER_STARTING, /* START is sent; READY has not come */
+	WORKER_READY,
+	WORKER_STOPPING, /* STOP is sent */
+	WORKER_OFF,	 /* none any more: the listeners are shut */
+	WORKER_STATE_COUNT
+};
+
+/** struct msg_queued - a message that the worker had no room for yet */
+struct msg_queued {
+	STAILQ_ENTRY(msg_queued) link;
+	size_t len;
+	uint8_t buf[];
+};
+
+struct monitor {
+	struct run *run;
+	struct ev_loop *loop;
+	struct audit *audit; /* never NULL while serving */
+	enum phase phase;
+
+	/* the sandbox */
+	int shim_sock, shim_pidfd, proc_fd, diag_fd;
+	pid_t shim_pid;
+	enum shim_state shim;
+	ev_io shim_io, shim_out, shim_exit_io;
+	uint64_t signals; /* bit N: signal N waits to be passed on */
+	unsigned terms;	  /* SIGTERMs seen */
+	bool killed;	  /* the monitor killed the sandbox */
+	int status;	  /* what monitor_main() will return */
+	bool have_status;
+	struct err *err;	    /* why the command did not run */
+	int (*lock)(struct err *e); /* give up power, once the command runs; NULL: done */
+
+	/* the exposed side */
+	int nursery_sock, nursery_pidfd;
+	enum nursery_state nursery;
+	ev_io nursery_io, nursery_exit_io;
+	unsigned starts, started, ended; /* workers asked for, reported begun, reported ended */
+	int listeners[2];		 /* copies, for a replacement only */
+	size_t nlisteners;
+
+	int worker_sock;
+	enum worker_state worker;
+	ev_io worker_io, worker_out;
+	ev_timer ready_timer;
+	STAILQ_HEAD(, msg_queued) queue;
+	size_t queued, queue_max;
+	double deaths[DEATHS_MAX]; /* the last ones, oldest first; 0: none */
+	struct conn_table conns;
+	const char *bad; /* name of the message that broke the protocol */
+
+	/* what a verdict needs besides the policy */
+	struct hosts hosts;
+	struct resolv resolv;
+	struct addr own[OWN_MAX];
+	size_t nown;
+	double own_at; /* when the list was made */
+
+	ev_signal sig[8];
+	void (*old_pipe)(int); /* SIGPIPE as it was */
+	bool pipe_ignored;
+	ev_timer term_timer, drain_timer, audit_timer;
+	struct relay_out out;
+	struct notices notices;
+	struct msg_wr wr; /* the message being written */
+};
+
+/** monitor_init() - an empty monitor with a loop and no descriptor. Return: 0, or -ENOMEM */
+int monitor_init(struct monitor *m, struct run *run);
+/** monitor_free() - close and free everything; the audit log too */
+void monitor_free(struct monitor *m);
+/** monitor_end() - the result is known: leave the loop as soon as the others are done.
+ * @status: exit status; the first one given stays */
+void monitor_end(struct monitor *m, int status);
+/** monitor_kill_sandbox() - SIGKILL to its pid 1 by pidfd; the kernel kills the rest */
+void monitor_kill_sandbox(struct monitor *m);
+/** monitor_check_done() - in DRAIN: is there nothing left to wait for? Then the loop ends */
+void monitor_check_done(struct monitor *m);
+/** monitor_is_own() - is @a an address of this machine? */
+bool monitor_is_own(const struct monitor *m, const struct addr *a);
+/** monitor_own_refresh() - list the machine's addresses anew, at most once in OWN_REFRESH_S.
+ * Return: true when the list changed */
+bool monitor_own_refresh(struct monitor *m);
+
+#endif

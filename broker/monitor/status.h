@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/status.h - --status-fd: JSON lines for the program that started weir */
+#ifndef WEIR_BROKER_MONITOR_STATUS_H
+#define WEIR_BROKER_MONITOR_STATUS_H
+
+struct monitor;
+
+/** status_started() - {"event":"started","id":…,"pid":…,"name":…}; pid is the sandbox's pid 1 as
+ * the host sees it */
+void status_started(const struct monitor *m);
+/** status_exited() - {"event":"exited","status":…} */
+void status_exited(const struct monitor *m, int status);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/verdict.c - decide: policy, hosts file, addresses; answer the worker.
+ * The host in ASK is the client's spelling; target_parse_wire() makes the one canonical object
+ * that is matched, looked up, recorded and sent back. Candidate and dialled addresses are the
+ * worker's word and are judged against what this file allowed, never the other way round. */
+#include "broker/monitor/verdict.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/monitor/hosts.h"
+#include "broker/monitor/monitor.h"
+#include "broker/monitor/notices.h"
+#include "broker/monitor/record.h"
+#include "broker/monitor/resolv.h"
+#include "broker/monitor/state.h"
+#include "broker/monitor/workers.h"
+#include "common/escape.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+#include "policy/target.h"
+
+/** struct question - one ASK on its way to an answer */
+struct question {
+	uint32_t num;
+	uint64_t serial;
+	uint8_t proto;
+	struct target target;
+	struct policy_match match;
+};
+
+/* ---- answers ---- */
+
+static int verdict_send(struct monitor *m, uint32_t num, const struct msg_verdict *v)
+{
+	wr_open(&m->wr, MSG_VERDICT, num);
+	msg_put_verdict(&m->wr, v);
+	return worker_send(m);
+}
+
+static int refuse(struct monitor *m, const struct question *q, enum reason reason,
+		  const struct policy_rule *rule, const struct addr *addr)
+{
+	struct msg_verdict v = {
+		.status = (uint16_t)reason_status(reason),
+		.reason = (uint8_t)reason,
+		.port = q->target.port,
+	};
+
+	(void)policy_refusal(&q->target, reason, rule, addr, v.text, sizeof(v.text));
+	if (reason != REASON_BAD_NAME)
+		memcpy(v.host, q->target.host, sizeof(v.host));
+	record_deny(m, q->serial, q->proto, q->target.host, q->target.port, reason, rule);
+	notices_refused(&m->notices, q->target.host, q->target.port, v.text);
+	return verdict_send(m, q->num, &v);
+}
+
+static void allowed_text(const struct policy_rule *r, char *buf, size_t room)
+{
+	char where[512];
+
+	if (r)
+		(void)snprintf(buf, room, "allowed by %.*s: %.*s\n", 480,
+			       policy_rule_where(r, where, sizeof(where)), 480, r->origin->text);
+}
+
+/* The record first, then the word that lets anything out. */
+static int allow(struct monitor *m, const struct question *q, uint32_t flags,
+		 const struct addr *fixed, size_t nfixed)
+{
+	struct msg_verdict v = { .allow = 1, .reason = REASON_RULE, .port = q->target.port };
+	struct conn *c = conn_table_add(&m->conns, q->num, q->serial);
+
+	if (!c)
+		return -EBADMSG; /* more than an honest worker can have */
+	c->proto = q->proto;
+	c->target = q->target;
+	c->match = q->match;
+	c->since = ev_now(m->loop);
+	c->flags = v.flags = flags | (q->match.is_private ? VERDICT_PRIVATE : 0) |
+			     (q->match.no_sni ? VERDICT_NO_SNI : 0);
+	c->state = flags & VERDICT_CANDIDATES ? CONN_WAITING
+		   : flags & VERDICT_FIXED    ? CONN_DIALING
+					      : CONN_ALLOWED;
+	if (nfixed > 0) {
+		c->allowed = calloc(nfixed, sizeof(*c->allowed));
+		if (!c->allowed) {
+			conn_table_del(&m->conns, c);
+			return refuse(m, q, REASON_INTERNAL, NULL, NULL);
+		}
+		memcpy(c->allowed, fixed, nfixed * sizeof(*fixed));
+		c->nallowed = v.naddr = (uint8_t)nfixed;
+		memcpy(v.addr, fixed, nfixed * sizeof(*fixed));
+	}
+	if (record_allow(m, c) < 0) {
+		conn_table_del(&m->conns, c);
+		return refuse(m, q, REASON_AUDIT_UNAVAILABLE, q->match.rule, NULL);
+	}
+	memcpy(v.host, q->target.host, sizeof(v.host));
+	allowed_text(q->match.rule, v.text, sizeof(v.text));
+	(void)policy_refusal(&q->target, REASON_PRIVATE_ADDRESS, q->match.rule, NULL,
+			     v.private_text, sizeof(v.private_text));
+	return verdict_send(m, q->num, &v);
+}
+
+/* ---- addresses ---- */
+
+/** struct judged - which of some addresses may be dialled; when none: why, by which rule */
+struct judged {
+	struct addr addr[MSG_ADDRS_MAX];
+	size_t n;
+	uint32_t mask;
+	enum reason reason;
+	const struct policy_rule *by;
+	struct addr refused; /* the first that was */
+};
+
+static void judge(struct monitor *m, const struct target *t, const struct policy_match *match,
+		  const struct addr *a, size_t n, struct judged *j)
+{
+	*j = (struct judged){ .reason = REASON_PRIVATE_ADDRESS, .by = match->rule };
+	for (size_t i = 0; i < n; i++) {
+		const struct policy_rule *by = match->rule;
+		enum reason r = policy_judge_addr(m->run->policy, t, match, &a[i],
+						  monitor_is_own(m, &a[i]), &by);
+
+		if (r == REASON_NONE) {
+			j->mask |= 1u << i;
+			j->addr[j->n++] = a[i];
+		} else if (!j->refused.family) {
+			j->refused = a[i];
+			j->reason = r;
+			j->by = by;
+		}
+	}
+}
+
+static int answer_fixed(struct monitor *m, const struct question *q, uint32_t flags,
+			const struct addr *a, size_t n)
+{
+	struct judged j;
+
+	judge(m, &q->target, &q->match, a, n, &j);
+	if (j.n == 0)
+		return refuse(m, q, j.reason, j.by, &j.refused);
+	return allow(m, q, flags | VERDICT_FIXED, j.addr, j.n);
+}
+
+static int answer_name(struct monitor *m, const struct question *q)
+{
+	struct addr a[MSG_ADDRS_MAX];
+	size_t n = hosts_lookup(&m->hosts, q->target.host, a, ARRAY_LEN(a));
+
+	if (n > 0)
+		return answer_fixed(m, q, 0, a, n);
+	/* CONFIG could not name every own address: then the worker cannot tell them */
+	if (policy_needs_candidates(m->run->policy, &q->match) || m->nown > MSG_OWN_MAX)
+		return allow(m, q, VERDICT_CANDIDATES, NULL, 0);
+	return allow(m, q, 0, NULL, 0);
+}
+
+/* ---- questions ---- */
+
+static int refuse_bad_name(struct monitor *m, struct question *q, const char *host)
+{
+	(void)escape_text(q->target.host, sizeof(q->target.host), host, strlen(host));
+	return refuse(m, q, REASON_BAD_NAME, NULL, NULL);
+}
+
+/* What a verdict leans on may have changed since the last one. */
+static int follow(struct monitor *m)
+{
+	bool changed = monitor_own_refresh(m);
+
+	changed |= resolv_follow(&m->resolv);
+	return changed ? worker_config(m) : 0;
+}
+
+int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
+{
+	struct question q = { .num = num, .proto = ask->proto };
+
+	q.serial = conn_table_use(&m->conns, num);
+	q.target.port = ask->port;
+	if (target_parse_wire(&q.target, ask->host, ask->port, ask->literal6) < 0)
+		return refuse_bad_name(m, &q, ask->host);
+	if (m->phase != PHASE_SERVE && m->phase != PHASE_START)
+		return refuse(m, &q, REASON_SHUTDOWN, NULL, NULL);
+	policy_match(m->run->policy, &q.target, &q.match);
+	if (q.match.verdict != POLICY_ALLOW)
+		return refuse(m, &q, q.match.reason, q.match.rule, NULL);
+	if (follow(m) < 0)
+		return -EBADMSG;
+	if (q.target.is_addr)
+		return answer_fixed(m, &q, VERDICT_LITERAL, &q.target.addr, 1);
+	return answer_name(m, &q);
+}
+
+int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand)
+{
+	struct msg_dial d = { 0 };
+	struct judged j;
+
+	judge(m, &c->target, &c->match, cand->addr, cand->n, &j);
+	d.mask = j.mask;
+	if (j.n > 0)
+		c->allowed = calloc(j.n, sizeof(*c->allowed));
+	if (j.n > 0 && !c->allowed) {
+		d.mask = 0;
+		j.reason = REASON_INTERNAL;
+	}
+	if (d.mask == 0) {
+		d.reason = (uint8_t)j.reason;
+		(void)policy_refusal(&c->target, j.reason, j.by, &j.refused, d.text,
+				     sizeof(d.text));
+		record_deny(m, c->serial, c->proto, c->target.host, c->target.port, j.reason, j.by);
+		notices_refused(&m->notices, c->target.host, c->target.port, d.text);
+	} else {
+		memcpy(c->allowed, j.addr, j.n * sizeof(*c->allowed));
+		c->nallowed = (uint8_t)j.n;
+		c->state = CONN_DIALING;
+	}
+	wr_open(&m->wr, MSG_DIAL, c->num);
+	msg_put_dial(&m->wr, &d);
+	if (d.mask == 0)
+		conn_table_del(&m->conns, c);
+	return worker_send(m);
+}
+
+static bool among(const struct addr *list, size_t n, const struct addr *a)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (addr_eq(&list[i], a))
+			return true;
+	}
+	return false;
+}
+
+int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
+{
+	const struct policy_rule *by = NULL;
+
+	if (c->allowed) {
+		if (!among(c->allowed, c->nallowed, a))
+			return -EBADMSG;
+	} else if (c->state != CONN_ALLOWED || addr_class_of(a) != ADDR_PUBLIC ||
+		   monitor_is_own(m, a) ||
+		   policy_judge_addr(m->run->policy, &c->target, &c->match, a, false, &by) !=
+			   REASON_NONE) {
+		return -EBADMSG;
+	}
+	c->addr = *a;
+	c->state = CONN_OPEN;
+	free(c->allowed);
+	c->allowed = NULL;
+	c->nallowed = 0;
+	return 0;
+}

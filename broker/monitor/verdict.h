@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/verdict.h - decide: policy, hosts file, addresses; answer the worker */
+#ifndef WEIR_BROKER_MONITOR_VERDICT_H
+#define WEIR_BROKER_MONITOR_VERDICT_H
+
+#include <stdint.h>
+
+struct addr;
+struct conn;
+struct monitor;
+struct msg_ask;
+struct msg_candidates;
+
+/* All return 0, or -EBADMSG when the worker broke the protocol: then nothing more is sent to it. */
+
+/** verdict_ask() - answer ASK with one VERDICT. @ask is range-checked; its host is the client's */
+int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask);
+/** verdict_candidates() - answer CANDIDATES with one DIAL; the connection is over when it is empty */
+int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand);
+/** verdict_dialed() - was @a among what was allowed for @c? */
+int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/workers.c - the worker's life as the monitor steers it.
+ * A worker that dies or breaks the protocol costs its own connections and nothing else; one that
+ * does so again and again costs the sandbox its network, so that nobody can use the restarts.
+ *   NONE --START--> STARTING --READY--> READY --STOP--> STOPPING --> OFF
+ *           ^------------ lost -----------'            fifth loss in a minute: OFF */
+#include "broker/monitor/workers.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "broker/monitor/from_nursery.h"
+#include "broker/monitor/from_worker.h"
+#include "broker/monitor/monitor.h"
+#include "broker/monitor/record.h"
+#include "broker/monitor/state.h"
+#include "common/err.h"
+#include "common/fd.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+
+/* ---- what is sent to it ---- */
+
+static int queue_add(struct monitor *m)
+{
+	struct msg_queued *q;
+
+	if (m->queued >= m->queue_max)
+		return -EBADMSG;
+	q = malloc(sizeof(*q) + m->wr.len);
+	if (!q)
+		return -EBADMSG;
+	q->len = m->wr.len;
+	memcpy(q->buf, m->wr.buf, m->wr.len);
+	STAILQ_INSERT_TAIL(&m->queue, q, link);
+	m->queued++;
+	ev_io_start(m->loop, &m->worker_out);
+	return 0;
+}
+
+static void queue_drop_first(struct monitor *m)
+{
+	struct msg_queued *q = STAILQ_FIRST(&m->queue);
+
+	STAILQ_REMOVE_HEAD(&m->queue, link);
+	m->queued--;
+	free(q);
+}
+
+int worker_send(struct monitor *m)
+{
+	int r;
+
+	if (m->worker_sock < 0)
+		return 0;
+	if (m->queued > 0) {
+		/* finished by wr_send() against no socket: only the length is put in */
+		r = wr_send(&m->wr, -1, NULL, 0);
+		return r == -EMSGSIZE ? -EBADMSG : queue_add(m);
+	}
+	r = wr_send(&m->wr, m->worker_sock, NULL, 0);
+	if (r == -EAGAIN)
+		return queue_add(m);
+	return r == -EMSGSIZE ? -EBADMSG : 0;
+}
+
+static void on_worker_out(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct monitor *m = w->data;
+	struct msg_queued *q;
+
+	(void)revents;
+	while ((q = STAILQ_FIRST(&m->queue))) {
+		int r = fd_send(m->worker_sock, q->buf, q->len, NULL, 0);
+
+		if (r == -EAGAIN)
+			return;
+		queue_drop_first(m);
+		if (r < 0)
+			break; /* it is gone: the reading side will say so */
+	}
+	ev_io_stop(loop, w);
+}
+
+int worker_config(struct monitor *m)
+{
+	struct msg_config c = {
+		.connections = policy_connections(m->run->policy),
+		.idle_ms = policy_idle_s(m->run->policy) * 1000,
+		.nown = (uint8_t)(m->nown < MSG_OWN_MAX ? m->nown : MSG_OWN_MAX),
+	};
+
+	memcpy(c.servers, m->resolv.servers, sizeof(c.servers));
+	memcpy(c.own, m->own, c.nown * sizeof(c.own[0]));
+	wr_open(&m->wr, MSG_CONFIG, 0);
+	msg_put_config(&m->wr, &c);
+	return worker_send(m);
+}
+
+int worker_listen(struct monitor *m)
+{
+	if (m->worker_sock < 0 || m->nlisteners == 0)
+		return 0;
+	wr_open(&m->wr, MSG_LISTEN, 0);
+	return wr_send(&m->wr, m->worker_sock, m->listeners, m->nlisteners);
+}
+
+/* ---- beginning ---- */
+
+static void on_worker_io(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	from_worker_ready(w->data);
+}
+
+static void on_not_ready(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	worker_lost(w->data, NULL);
+}
+
+int worker_start(struct monitor *m)
+{
+	int sv[2], r;
+
+	r = fd_pair(sv);
+	if (r < 0)
+		return r;
+	wr_open(&m->wr, MSG_START, 0);
+	r = wr_send(&m->wr, m->nursery_sock, &sv[1], 1);
+	(void)close(sv[1]);
+	if (r < 0) {
+		(void)close(sv[0]);
+		return r;
+	}
+	m->starts++;
+	m->worker_sock = sv[0];
+	m->worker = WORKER_STARTING;
+	ev_io_init(&m->worker_io, on_worker_io, m->worker_sock, EV_READ);
+	ev_io_init(&m->worker_out, on_worker_out, m->worker_sock, EV_WRITE);
+	m->worker_io.data = m->worker_out.data = m->ready_timer.data = m;
+	if (m->phase != PHASE_START)
+		worker_hear(m);
+	r = worker_config(m);
+	return r < 0 ? r : worker_listen(m);
+}
+
+void worker_hear(struct monitor *m)
+{
+	if (m->worker_sock < 0)
+		return;
+	ev_io_start(m->loop, &m->worker_io);
+	ev_set_cb(&m->ready_timer, on_not_ready);
+	ev_timer_set(&m->ready_timer, READY_S, 0.);
+	ev_timer_start(m->loop, &m->ready_timer);
+}
+
+/* ---- ending ---- */
+
+static void worker_close(struct monitor *m)
+{
+	ev_io_stop(m->loop, &m->worker_io);
+	ev_io_stop(m->loop, &m->worker_out);
+	ev_timer_stop(m->loop, &m->ready_timer);
+	while (m->queued > 0)
+		queue_drop_first(m);
+	scope_close(&m->worker_sock);
+	m->worker_sock = -1;
+}
+
+static void conn_died(void *arg, struct conn *c)
+{
+	struct monitor *m = arg;
+
+	record_end(m, c, NULL, m->phase == PHASE_DRAIN ? REASON_SHUTDOWN : REASON_WORKER_DIED);
+}
+
+/* Return: true when this death is one too many. */
+static bool death_count(struct monitor *m)
+{
+	double now = ev_now(m->loop);
+
+	memmove(&m->deaths[0], &m->deaths[1], (DEATHS_MAX - 1) * sizeof(m->deaths[0]));
+	m->deaths[DEATHS_MAX - 1] = now;
+	return m->deaths[0] > 0 && now - m->deaths[0] < DEATHS_S;
+}
+
+/* A worker taken over would keep its copies: the sockets themselves are shut, and it is killed. */
+static void network_close(struct monitor *m)
+{
+	for (size_t i = 0; i < m->nlisteners; i++) {
+		(void)shutdown(m->listeners[i], SHUT_RDWR);
+		(void)close(m->listeners[i]);
+	}
+	m->nlisteners = 0;
+	m->worker = WORKER_OFF;
+	nursery_kill(m);
+	record_event(m, "network_closed", json_pack("{s:i}", "deaths", DEATHS_MAX));
+	note("the network worker died %d times within a minute: the sandbox has no network any more",
+	     DEATHS_MAX);
+}
+
+void worker_lost(struct monitor *m, const char *bad)
+{
+	size_t n;
+
+	if (m->worker == WORKER_NONE || m->worker == WORKER_OFF)
+		return;
+	worker_close(m);
+	if (bad)
+		record_event(m, "protocol_error",
+			     json_pack("{s:s, s:s}", "from", "worker", "message", bad));
+	n = conn_table_drain(&m->conns, conn_died, m);
+	if (m->phase == PHASE_DRAIN || m->phase == PHASE_OVER) {
+		m->worker = WORKER_OFF;
+		monitor_check_done(m);
+		return;
+	}
+	if (death_count(m)) {
+		network_close(m);
+		return;
+	}
+	if (worker_start(m) < 0) {
+		nursery_lost(m, "a new network worker cannot be started");
+		return;
+	}
+	record_event(m, "worker_replaced",
+		     json_pack("{s:s, s:I}", "cause", bad ? "protocol_error" : "died",
+			       "connections", (json_int_t)n));
+	note("the network worker %s%s and was replaced; %zu connection%s reset",
+	     bad ? "broke the protocol by " : "died", bad ? bad : "", n,
+	     n == 1 ? " was" : "s were");
+}
+
+void worker_stop(struct monitor *m)
+{
+	if (m->worker == WORKER_NONE || m->worker == WORKER_OFF)
+		return;
+	if (m->conns.n == 0 || m->worker == WORKER_STARTING) {
+		(void)conn_table_drain(&m->conns, conn_died, m);
+		worker_close(m);
+		m->worker = WORKER_OFF;
+		return;
+	}
+	m->worker = WORKER_STOPPING;
+	wr_open(&m->wr, MSG_STOP, 0);
+	if (worker_send(m) < 0)
+		worker_lost(m, NULL);
+}
+
+bool worker_gone(const struct monitor *m)
+{
+	return m->worker == WORKER_NONE || m->worker == WORKER_OFF ||
+	       (m->worker == WORKER_STOPPING && m->conns.n == 0);
+}

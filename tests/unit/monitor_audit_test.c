@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: ISC */
+/* tests/unit/monitor_audit_test.c - the audit log: records, escaping, lock, queue, refusals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "broker/monitor/audit.h"
+#include "common/err.h"
+#include "common/scope.h"
+
+static char dir[64], file[128], lock[128];
+
+static int dir_make(void **state)
+{
+	(void)state;
+	(void)snprintf(dir, sizeof(dir), "/tmp/weir-audit-test-XXXXXX");
+	if (!mkdtemp(dir))
+		return -1;
+	(void)snprintf(file, sizeof(file), "%s/audit.jsonl", dir);
+	(void)snprintf(lock, sizeof(lock), "%s/%s", dir, AUDIT_LOCK_NAME);
+	return 0;
+}
+
+static int dir_drop(void **state)
+{
+	(void)state;
+	(void)unlink(file);
+	(void)unlink(lock);
+	return rmdir(dir);
+}
+
+static struct audit *log_open(void)
+{
+	struct audit *a = audit_new("0123456789ab", "my \"name\"", false);
+	struct err e = { 0 };
+
+	assert_non_null(a);
+	if (audit_open(a, file, &e) < 0)
+		fail_msg("%s", e.what);
+	return a;
+}
+
+static int lines(char *text, size_t room)
+{
+	FILE *f = fopen(file, "re");
+	size_t n;
+	int count = 0;
+
+	assert_non_null(f);
+	n = fread(text, 1, room - 1, f);
+	text[n] = '\0';
+	(void)fclose(f);
+	for (char *c = text; *c; c++)
+		count += *c == '\n';
+	return count;
+}
+
+/* Another sandbox's monitor, stopped inside the lock. */
+static int lock_hold(void)
+{
+	int fd = open(lock, O_RDWR | O_CLOEXEC);
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &l), 0);
+	return fd;
+}
+
+static void a_hostile_host_stays_one_escaped_line(void **state)
+{
+	const struct audit_record rec = {
+		.event = "verdict",
+		.serial = 7,
+		.proto = "connect",
+		.host = "a\n\"},{\"x\":\x1b[31m\xe2\x80\xae\\",
+		.port = 443,
+		.verdict = "deny",
+		.reason = REASON_NO_RULE,
+	};
+	struct audit *a = log_open();
+	char text[4096];
+	json_t *o;
+
+	(void)state;
+	assert_int_equal(audit_write(a, &rec, true), 0);
+	assert_int_equal(lines(text, sizeof(text)), 1);
+	for (char *c = text; c[1]; c++)
+		assert_true(*c >= ' ' && *c <= '~');
+	o = json_loads(text, 0, NULL);
+	assert_non_null(o);
+	assert_string_equal(json_string_value(json_object_get(o, "host")), rec.host);
+	assert_string_equal(json_string_value(json_object_get(o, "id")), "0123456789ab.7");
+	assert_string_equal(json_string_value(json_object_get(o, "name")), "my \"name\"");
+	assert_string_equal(json_string_value(json_object_get(o, "reason")), "no_rule");
+	assert_int_equal(json_integer_value(json_object_get(o, "seq")), 1);
+	assert_int_equal(strlen(json_string_value(json_object_get(o, "ts"))),
+			 strlen("2026-01-02T03:04:05.678901Z"));
+	json_decref(o);
+	audit_free(a);
+}
+
+static void bytes_that_are_no_utf8_are_escaped_too(void **state)
+{
+	const struct audit_record rec = { .event = "verdict",
+					  .host = "a\xff"
+						  "b" };
+	struct audit *a = log_open();
+	char text[4096];
+
+	(void)state;
+	assert_int_equal(audit_write(a, &rec, true), 0);
+	assert_int_equal(lines(text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "\"host\":\"a\\\\xffb\"")
+				?: strstr(text, "\"host\":\"a\\\\xFFb\""));
+	audit_free(a);
+}
+
+static void a_held_lock_queues_and_never_waits_longer_than_200_ms(void **state)
+{
+	const struct audit_record rec = { .event = "verdict", .host = "a.example" };
+	struct audit *a = log_open();
+	struct timespec t0, t1;
+	int held = lock_hold();
+	char text[8192];
+
+	(void)state;
+	(void)clock_gettime(CLOCK_MONOTONIC, &t0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(audit_write(a, &rec, false), 0);
+	(void)clock_gettime(CLOCK_MONOTONIC, &t1);
+	assert_true((t1.tv_sec - t0.tv_sec) * 1000 + (t1.tv_nsec - t0.tv_nsec) / 1000000 < 350);
+	assert_int_equal(audit_queued(a), 3);
+	assert_int_equal(lines(text, sizeof(text)), 0);
+	assert_int_equal(audit_retry(a), 3);
+	(void)close(held);
+	assert_int_equal(audit_retry(a), 0);
+	assert_int_equal(lines(text, sizeof(text)), 3);
+	assert_true(strstr(text, "\"seq\":1,") < strstr(text, "\"seq\":3,"));
+	assert_int_equal(audit_lost(a, NULL), 0);
+	audit_free(a);
+}
+
+static void a_required_record_is_refused_while_the_lock_is_held(void **state)
+{
+	const struct audit_record rec = { .event = "verdict", .host = "a.example" };
+	struct audit *a = log_open();
+	int held = lock_hold();
+
+	(void)state;
+	assert_int_equal(audit_write(a, &rec, true), -EAGAIN);
+	assert_int_equal(audit_queued(a), 0);
+	(void)close(held);
+	assert_int_equal(audit_write(a, &rec, true), 0);
+	audit_free(a);
+}
+
+static void the_queue_is_bounded_and_the_rest_is_counted(void **state)
+{
+	const struct audit_record rec = { .event = "verdict", .host = "a.example" };
+	struct audit *a = log_open();
+	int held = lock_hold(), why = 0;
+
+	(void)state;
+	for (int i = 0; i < AUDIT_QUEUE_MAX + 5; i++)
+		assert_int_equal(audit_write(a, &rec, false), 0);
+	assert_int_equal(audit_queued(a), AUDIT_QUEUE_MAX);
+	assert_int_equal(audit_lost(a, &why), 5);
+	assert_int_equal(why, EAGAIN);
+	assert_int_equal(audit_close(a, NULL), AUDIT_QUEUE_MAX + 5);
+	(void)close(held);
+	audit_free(a);
+}
+
+static void a_write_that_stops_half_way_leaves_no_half_line(void **state)
+{
+	const struct audit_record rec = { .event = "verdict", .host = "a.example" };
+	struct rlimit old, small;
+	struct audit *a = log_open();
+	char text[8192];
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(audit_write(a, &rec, true), 0);
+	assert_int_equal(stat(file, &st), 0);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = old;
+	small.rlim_cur = (rlim_t)st.st_size + 20; /* the next line is cut after twenty bytes */
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_true(audit_write(a, &rec, true) < 0);
+	assert_int_equal(audit_write(a, &rec, false), 0);
+	assert_int_equal(audit_lost(a, NULL), 1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_int_equal(lines(text, sizeof(text)), 1);
+	assert_int_equal(strlen(text), st.st_size);
+	assert_int_equal(audit_write(a, &rec, true), 0);
+	assert_int_equal(lines(text, sizeof(text)), 2);
+	audit_free(a);
+}
+
+static void a_log_that_is_off_loses_nothing(void **state)
+{
+	const struct audit_record rec = { .event = "verdict" };
+	struct audit *a = audit_new("0123456789ab", NULL, true);
+
+	(void)state;
+	assert_int_equal(audit_write(a, &rec, true), 0);
+	assert_int_equal(audit_close(a, NULL), 0);
+	audit_free(a);
+}
+
+static void a_log_without_file_counts_and_refuses(void **state)
+{
+	const struct audit_record rec = { .event = "verdict" };
+	struct audit *a = audit_new("0123456789ab", NULL, false);
+
+	(void)state;
+	assert_true(audit_write(a, &rec, true) < 0);
+	assert_int_equal(audit_write(a, &rec, false), 0);
+	assert_int_equal(audit_close(a, NULL), 1);
+	audit_free(a);
+}
+
+static void open_expect(const char *path, const char *word)
+{
+	struct audit *a = audit_new("0123456789ab", NULL, false);
+	struct err e = { 0 };
+
+	assert_non_null(a);
+	assert_true(audit_open(a, path, &e) < 0);
+	if (!strstr(e.what, word))
+		fail_msg("'%s': '%s' does not say '%s'", path, e.what, word);
+	audit_free(a);
+}
+
+static void what_is_not_a_plain_file_of_the_user_is_refused(void **state)
+{
+	char other[160];
+
+	(void)state;
+	assert_int_equal(symlink("/dev/null", file), 0);
+	open_expect(file, "open");
+	(void)unlink(file);
+	assert_int_equal(mkfifo(file, 0600), 0);
+	open_expect(file, "not a regular file");
+	(void)unlink(file);
+	audit_free(log_open());
+	(void)snprintf(other, sizeof(other), "%s.2", file);
+	assert_int_equal(link(file, other), 0);
+	open_expect(file, "more than one name");
+	(void)unlink(other);
+	assert_int_equal(chmod(file, 0622), 0);
+	open_expect(file, "written by others");
+	assert_int_equal(chmod(file, 0600), 0);
+	assert_int_equal(chmod(dir, 0777), 0);
+	open_expect(file, "written by others");
+	assert_int_equal(chmod(dir, 0700), 0);
+	open_expect(lock, "its own lock");
+	open_expect("/proc/version", "/proc");
+}
+
+static void directories_and_files_are_for_the_user_alone(void **state)
+{
+	char deep[160], sub[160], sublock[192];
+	struct audit *a = audit_new("0123456789ab", NULL, false);
+	mode_t old = umask(0);
+	struct stat st;
+
+	(void)state;
+	(void)snprintf(sub, sizeof(sub), "%s/x", dir);
+	(void)snprintf(deep, sizeof(deep), "%s/x/audit.jsonl", dir);
+	(void)snprintf(sublock, sizeof(sublock), "%s/x/%s", dir, AUDIT_LOCK_NAME);
+	assert_int_equal(audit_open(a, deep, NULL), 0);
+	(void)umask(old);
+	assert_int_equal(stat(sub, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(stat(deep, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(stat(sublock, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	audit_free(a);
+	(void)unlink(deep);
+	(void)unlink(sublock);
+	(void)rmdir(sub);
+}
+
+/* Two sandboxes at once, each a process, sharing one file. */
+static void records_of_two_sandboxes_never_interleave(void **state)
+{
+	const struct audit_record rec = { .event = "verdict", .host = "a.example" };
+	static char text[1 << 18];
+	pid_t pid[2];
+	char *save = NULL;
+	int n = 0;
+
+	(void)state;
+	audit_free(log_open());
+	for (int i = 0; i < 2; i++) {
+		pid[i] = fork();
+		assert_true(pid[i] >= 0);
+		if (pid[i] == 0) {
+			struct audit *a = log_open();
+
+			for (int k = 0; k < 300; k++)
+				(void)audit_write(a, &rec, false);
+			_exit(audit_close(a, NULL) == 0 ? 0 : 1);
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		int status;
+
+		assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(lines(text, sizeof(text)), 600);
+	for (char *l = strtok_r(text, "\n", &save); l; l = strtok_r(NULL, "\n", &save), n++) {
+		json_t *o = json_loads(l, 0, NULL);
+
+		assert_non_null(o);
+		json_decref(o);
+	}
+	assert_int_equal(n, 600);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, dir_make, dir_drop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_hostile_host_stays_one_escaped_line),
+		T(bytes_that_are_no_utf8_are_escaped_too),
+		T(a_held_lock_queues_and_never_waits_longer_than_200_ms),
+		T(a_required_record_is_refused_while_the_lock_is_held),
+		T(the_queue_is_bounded_and_the_rest_is_counted),
+		T(a_write_that_stops_half_way_leaves_no_half_line),
+		T(a_log_that_is_off_loses_nothing),
+		T(a_log_without_file_counts_and_refuses),
+		T(what_is_not_a_plain_file_of_the_user_is_refused),
+		T(directories_and_files_are_for_the_user_alone),
+		T(records_of_two_sandboxes_never_interleave),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: ISC */
+/* tests/unit/monitor_filter_test.c - what the monitor does once it serves passes its filter, and
+ * what it must never do again is killed by it. Each case is a process of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "common/filter.h"
+#include "common/lock.h"
+#include "common/netlink.h"
+#include "tests/unit/monitor_fixture.h"
+
+static char dir[64], path[96], lock_path[96];
+
+static int dir_make(void **state)
+{
+	(void)state;
+	(void)snprintf(dir, sizeof(dir), "/tmp/weir-filter-test-XXXXXX");
+	if (!mkdtemp(dir))
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/file", dir);
+	(void)snprintf(lock_path, sizeof(lock_path), "%s/%s", dir, AUDIT_LOCK_NAME);
+	return 0;
+}
+
+static int dir_drop(void **state)
+{
+	(void)state;
+	(void)unlink(path);
+	(void)unlink(lock_path);
+	return rmdir(dir);
+}
+
+/* What @work makes of a locked process: its wait(2) status. */
+static int locked(int (*work)(void *), void *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		for (int s = 1; s < NSIG; s++)
+			(void)signal(s, SIG_DFL); /* cmocka catches SIGSYS */
+		if (lock_privs() < 0 || filter_load(&filter_monitor) < 0)
+			_exit(99);
+		_exit(work(arg));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+/* ---- allowed ---- */
+
+static int reads_hosts(void *arg)
+{
+	struct hosts h;
+	struct addr a[4];
+
+	(void)arg;
+	hosts_init(&h, path);
+	return hosts_lookup(&h, "a.example", a, 4) == 1 ? 0 : 1;
+}
+
+static int reads_resolv(void *arg)
+{
+	struct resolv r;
+
+	(void)arg;
+	resolv_init(&r, path);
+	return resolv_follow(&r) && str_eq(r.servers, "192.0.2.53:53,[2001:db8::53]:53") ? 0 : 1;
+}
+
+static int lists_own(void *arg)
+{
+	struct addr a[OWN_MAX];
+
+	(void)arg;
+	return netlink_own_addrs(a, OWN_MAX) > 0 ? 0 : 1;
+}
+
+static int waits_for_the_audit_lock(void *arg)
+{
+	const struct audit_record rec = { .event = "verdict" };
+
+	(void)audit_write(arg, &rec, false);
+	return audit_queued(arg) == 1 ? 0 : 1;
+}
+
+static int takes_a_record_back(void *arg)
+{
+	const struct audit_record rec = { .event = "verdict" };
+	int why;
+
+	(void)audit_write(arg, &rec, false);
+	return audit_close(arg, &why) == 1 && (why == EFBIG || why == ENOSPC) ? 0 : why;
+}
+
+static int grows_and_shrinks(void *arg)
+{
+	char *p = malloc(100);
+
+	(void)arg;
+	for (size_t n = 1000; p && n < (64u << 20); n *= 4) {
+		char *bigger = realloc(p, n);
+
+		if (!bigger)
+			break;
+		p = bigger;
+		memset(p, 1, n);
+	}
+	if (!p)
+		return 1;
+	free(p);
+	return 0;
+}
+
+static int makes_a_pair(void *arg)
+{
+	int sv[2], got[FD_PASS_MAX];
+	size_t n = FD_PASS_MAX;
+	char c;
+
+	(void)arg;
+	return fd_pair(sv) == 0 && fd_send(sv[0], "x", 1, &sv[0], 1) == 0 &&
+			       fd_recv(sv[1], &c, 1, got, &n) == 1 && n == 1
+		       ? 0
+		       : 1;
+}
+
+static void passes(const char *name, int (*work)(void *), void *arg)
+{
+	int status = locked(work, arg);
+
+	if (status != 0)
+		fail_msg("%s: status 0x%x", name, status);
+}
+
+static void the_monitors_own_work_passes(void **state)
+{
+	(void)state;
+	fx_file(path, "192.0.2.1 a.example\n");
+	passes("hosts", reads_hosts, NULL);
+	fx_file(path, "nameserver 192.0.2.53\nnameserver 2001:db8::53\n");
+	passes("resolv.conf", reads_resolv, NULL);
+	passes("own addresses", lists_own, NULL);
+	passes("memory", grows_and_shrinks, NULL);
+	passes("messages", makes_a_pair, NULL);
+}
+
+static void the_audit_log_passes(void **state)
+{
+	struct audit *a = audit_new("0123456789ab", NULL, false);
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct rlimit old, small;
+	int held;
+
+	(void)state;
+	assert_int_equal(audit_open(a, path, NULL), 0);
+	held = open(lock_path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(fcntl(held, F_OFD_SETLK, &l), 0);
+	passes("a held lock", waits_for_the_audit_lock, a);
+	(void)close(held);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = old;
+	small.rlim_cur = 20;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	passes("a short write", takes_a_record_back, a);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	audit_free(a);
+}
+
+/* ---- killed ---- */
+
+static int forks(void *arg)
+{
+	(void)arg;
+	return fork() < 0;
+}
+
+static int executes(void *arg)
+{
+	char *argv[] = { (char *)arg, NULL };
+
+	return execv("/bin/true", argv);
+}
+
+static int connects(void *arg)
+{
+	const struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "/nonexistent" };
+
+	return connect(*(int *)arg, (const struct sockaddr *)&at, sizeof(at));
+}
+
+static int makes_inet_sockets(void *arg)
+{
+	(void)arg;
+	return socket(AF_INET, SOCK_STREAM, 0) < 0;
+}
+
+static int makes_unix_sockets(void *arg)
+{
+	(void)arg;
+	return socket(AF_UNIX, SOCK_STREAM, 0) < 0;
+}
+
+__attribute__((unused)) static int maps_code(void *arg)
+{
+	(void)arg;
+	return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+	       MAP_FAILED;
+}
+
+static int signals_by_pid(void *arg)
+{
+	(void)arg;
+	return kill(getppid(), 0);
+}
+
+static void what_it_must_never_do_again_is_killed(void **state)
+{
+	SCOPED_FD int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const struct {
+		const char *name;
+		int (*work)(void *);
+		void *arg;
+	} cases[] = {
+		{ "fork", forks, NULL },
+		{ "exec", executes, dir },
+		{ "connect", connects, &sock },
+		{ "an internet socket", makes_inet_sockets, NULL },
+		{ "a unix socket", makes_unix_sockets, NULL },
+#ifndef __SANITIZE_ADDRESS__ /* whose run-time maps as it likes: common/filter_gen.c */
+		{ "executable memory", maps_code, NULL },
+#endif
+		{ "kill by pid", signals_by_pid, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		int status = locked(cases[i].work, cases[i].arg);
+
+		if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
+			fail_msg("%s: status 0x%x", cases[i].name, status);
+	}
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, dir_make, dir_drop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(the_monitors_own_work_passes),
+		T(the_audit_log_passes),
+		T(what_it_must_never_do_again_is_killed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
