@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/cli/cli.h - the subcommands of weir, a file each */
+#ifndef WEIR_BROKER_CLI_CLI_H
+#define WEIR_BROKER_CLI_CLI_H
+
+#define EXIT_WEIR 125 /* weir failed before CMD ran (SPEC section 1) */
+
+#ifndef WEIR_VERSION
+#define WEIR_VERSION "0.1"
+#endif
+
+struct err;
+
+/* Each gets argv[0] as its own name and returns the exit status; errors are printed by
+ * cli_fail(), in the command's own process. */
+int cmd_run(int argc, char **argv);
+int cmd_policy(int argc, char **argv);
+int cmd_test(int argc, char **argv);
+
+/** cli_fail() - print @e. Return: EXIT_WEIR, or 126 or 127 when @e came with that status */
+int cli_fail(const struct err *e);
+
+/**
+ * cli_nearest() - the known word closest to a mistyped one
+ * @words: NULL-terminated
+ * Return: one of @words, or NULL when none is within two edits */
+const char *cli_nearest(const char *word, const char *const *words);
+
+#endif

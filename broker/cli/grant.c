@@ -1,0 +1,779 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/cli/grant.c - the full refusal list, on the canonical path of an open descriptor.
+ * Who wrote a policy line may be trusted; what its path leads to is not: every component may be a
+ * link that somebody made on purpose. So it is opened once, judged by what was opened, and the launch
+ * mounts only that. The lists are resolved too: a link to ~/.ssh elsewhere is still ~/.ssh. */
+#include "broker/cli/grant.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "broker/cli/plan.h"
+#include "common/err.h"
+#include "common/num.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+#include "sandbox/credentials.h"
+#include "sandbox/plan.h"
+
+#define LIST_MAX 2048	/* entries of each list */
+#define HOMES_MAX 256
+#define PASSWD_LINE 1024
+#define PERSON_FIRST 1000 /* login.defs(5) UID_MIN; below it are daemons */
+#define PERSON_LAST 60000000
+#define LINKS_MAX 40	/* symlinks on one path, as the kernel has it */
+
+/** struct entry - one canonical path that is never, or not simply, shared */
+struct entry {
+	char *path;
+	const char *what;
+};
+
+struct list {
+	struct entry *v;
+	size_t n;
+};
+
+struct judge {
+	uid_t uid;
+	char *home;
+	struct list homes;	/* other users' */
+	struct list credentials, autorun, own;
+	struct list bins;	/* directories of the user's PATH */
+};
+
+bool path_within(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	if (n == 1 && dir[0] == '/')
+		return path[0] == '/';
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+static bool path_above(const char *path, const char *below)
+{
+	return !str_eq(path, below) && path_within(below, path);
+}
+
+/* ---- the lists ---- */
+
+static int list_add(struct list *l, const char *path, const char *what)
+{
+	if (l->n >= LIST_MAX)
+		return -E2BIG;
+	if (!l->v && !(l->v = calloc(LIST_MAX, sizeof(l->v[0]))))
+		return -ENOMEM;
+	if (!(l->v[l->n].path = strdup(path)))
+		return -ENOMEM;
+	l->v[l->n++].what = what;
+	return 0;
+}
+
+/* Add @path as spelled and, where a link leads elsewhere, what it leads to. */
+static int list_add_real(struct list *l, const char *path, const char *what)
+{
+	char real[PATH_MAX];
+	int r = list_add(l, path, what);
+
+	if (r < 0 || !realpath(path, real) || str_eq(real, "/"))
+		return r;
+	return list_add(l, real, what);
+}
+
+static void list_free(struct list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i].path);
+	free(l->v);
+}
+
+/* A parent may be a link even where the last component does not exist yet: ~/.config -> /data/config */
+static int list_add_resolved(struct list *l, const char *path, const char *what)
+{
+	char parent[PATH_MAX], real[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	int r;
+
+	if (realpath(path, real))
+		return str_eq(real, "/") || str_eq(real, path) ? 0 : list_add(l, real, what);
+	if (!slash || slash == path)
+		return 0;
+	memcpy(parent, path, (size_t)(slash - path));
+	parent[slash - path] = '\0';
+	if (!realpath(parent, real) || str_eq(real, parent))
+		return 0;
+	r = snprintf(parent, sizeof(parent), "%s%s", str_eq(real, "/") ? "" : real, slash);
+	return r < 0 || (size_t)r >= sizeof(parent) ? 0 : list_add(l, parent, what);
+}
+
+static bool is_link(int dir, const char *rel)
+{
+	char c;
+
+	return readlinkat(dir, rel, &c, 1) > 0;
+}
+
+static bool parent_has_link(int dir, const char *rel)
+{
+	char part[PATH_MAX];
+
+	for (const char *slash = rel; (slash = strchr(slash, '/')); slash++) {
+		if ((size_t)(slash - rel) >= sizeof(part))
+			return true;
+		memcpy(part, rel, (size_t)(slash - rel));
+		part[slash - rel] = '\0';
+		if (is_link(dir, part))
+			return true;
+	}
+	return false;
+}
+
+/* Add each row of @table below @base, and what it leads to where a link is on its way: one system
+ * call a row, since this is on the way of every launch. */
+static int list_add_table(struct list *l, const char *base, const struct place_row *table)
+{
+	SCOPED_FD int dir = open(*base ? base : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *last = "";
+	size_t last_len = 0;
+	bool linked = false;
+	char path[PATH_MAX];
+	int r = 0;
+
+	for (; table->path && r == 0; table++) {
+		const char *rel = table->path + (table->path[0] == '/'), *slash = strrchr(rel, '/');
+		size_t len = slash ? (size_t)(slash - rel) : 0;
+		int n = snprintf(path, sizeof(path), "%s/%s", base, rel);
+
+		if (n < 0 || (size_t)n >= sizeof(path))
+			continue; /* no such path can exist */
+		if (len != last_len || strncmp(rel, last, len) != 0) {
+			linked = parent_has_link(dir, rel);
+			last = rel;
+			last_len = len;
+		}
+		r = list_add(l, path, table->what);
+		if (r == 0 && ((len && linked) || is_link(dir, rel)))
+			r = list_add_resolved(l, path, table->what);
+	}
+	return r;
+}
+
+static int home_add(struct judge *j, const char *home)
+{
+	char real[PATH_MAX];
+
+	if (home[0] != '/' || !realpath(home, real) || str_eq(real, "/") || j->homes.n >= HOMES_MAX)
+		return 0;
+	if (str_eq(real, j->home))
+		return 0;
+	/* daemons' homes are system directories, which have a list of their own */
+	for (const struct system_row *s = system_dirs; s->path; s++)
+		if (s->use != SYSTEM_SELF && s->use != SYSTEM_READ && path_within(real, s->path))
+			return 0;
+	for (const struct system_row *s = system_dirs; s->path; s++)
+		if (str_eq(real, s->path) && !str_eq(real, "/root"))
+			return 0;
+	return list_add(&j->homes, real, "another user's home");
+}
+
+static int homes_read(struct judge *j)
+{
+	FILE *f = fopen("/etc/passwd", "re");
+	char line[PASSWD_LINE];
+	int r = home_add(j, "/root");
+
+	while (f && r == 0 && fgets(line, sizeof(line), f)) {
+		char *p = line, *field[6] = { NULL };
+		uint64_t uid;
+
+		for (int i = 0; i < 6 && p; i++)
+			field[i] = strsep(&p, ":");
+		if (p && num_u64(field[2], PERSON_FIRST, PERSON_LAST, &uid) == 0)
+			r = home_add(j, field[5]);
+	}
+	if (f)
+		(void)fclose(f);
+	return r;
+}
+
+/* What @path is to the credentials of other users' homes: their names are known, no list is made. */
+static const char *others_credential(const struct judge *j, const char *path)
+{
+	for (size_t i = 0; i < j->homes.n; i++) {
+		const char *home = j->homes.v[i].path;
+
+		if (!path_within(path, home) || str_eq(path, home))
+			continue;
+		for (const struct place_row *c = credentials_home; c->path; c++)
+			if (path_within(path + strlen(home) + 1, c->path))
+				return c->what;
+	}
+	return NULL;
+}
+
+static int bins_read(struct judge *j, char *const *env)
+{
+	char dir[PATH_MAX];
+	int r = 0;
+
+	for (; env && *env; env++) {
+		const char *p = *env + 5;
+
+		if (strncmp(*env, "PATH=", 5) != 0)
+			continue;
+		while (r == 0) {
+			size_t n = strcspn(p, ":");
+
+			if (n && n < sizeof(dir) && p[0] == '/') {
+				memcpy(dir, p, n);
+				dir[n] = '\0';
+				r = list_add_real(&j->bins, dir, "a directory of your PATH");
+			}
+			p += n;
+			if (!*p++)
+				break;
+		}
+		break;
+	}
+	return r;
+}
+
+static int own_read(struct judge *j, const struct weir_dirs *d)
+{
+	static const struct place_row defaults[] = { { ".config/weir", "weir's own files" },
+						     { ".local/state/weir", "weir's own files" },
+						     { ".cache/weir", "weir's own files" },
+						     { NULL, NULL } };
+	const char *const dirs[] = { d->config, d->state, d->cache, d->runtime, "/etc/weir" };
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs) && r == 0; i++)
+		if (dirs[i] && (r = list_add(&j->own, dirs[i], "weir's own files")) == 0)
+			r = list_add_resolved(&j->own, dirs[i], "weir's own files");
+	return r < 0 ? r : list_add_table(&j->own, j->home, defaults);
+}
+
+struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs,
+			char *const *env, struct err *e)
+{
+	struct judge *j = calloc(1, sizeof(*j));
+	int r;
+
+	if (!j || !(j->home = strdup(who->home))) {
+		free(j);
+		(void)err_set(e, ENOMEM, "read the refusal lists");
+		return NULL;
+	}
+	j->uid = who->uid;
+	r = homes_read(j);
+	if (r == 0)
+		r = list_add_table(&j->credentials, j->home, credentials_home);
+	if (r == 0)
+		r = list_add_table(&j->credentials, "", credentials_system);
+	if (r == 0)
+		r = list_add_table(&j->autorun, j->home, autorun_home);
+	if (r == 0)
+		r = own_read(j, dirs);
+	if (r == 0)
+		r = bins_read(j, env);
+	if (r < 0) {
+		(void)err_set(e, -r, "read the refusal lists");
+		judge_free(j);
+		return NULL;
+	}
+	return j;
+}
+
+void judge_free(struct judge *j)
+{
+	if (!j)
+		return;
+	list_free(&j->homes);
+	list_free(&j->credentials);
+	list_free(&j->autorun);
+	list_free(&j->own);
+	list_free(&j->bins);
+	free(j->home);
+	free(j);
+}
+
+/* ---- the judgement ---- */
+
+static const struct entry *at_or_below(const struct list *l, const char *path)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (path_within(path, l->v[i].path))
+			return &l->v[i];
+	return NULL;
+}
+
+static const struct entry *above(const struct list *l, const char *path)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (path_above(path, l->v[i].path))
+			return &l->v[i];
+	return NULL;
+}
+
+static int refuse(struct err *e, const char *path, const char *why)
+{
+	(void)err_set(e, EPERM, "'%s' cannot be shared: %s", path, why);
+	if (e)
+		e->num = 0; /* the reason is weir's, not the kernel's */
+	return -EPERM;
+}
+
+static int refuse_entry(struct err *e, const char *path, const struct entry *x)
+{
+	char why[PATH_MAX + 128];
+
+	if (str_eq(path, x->path))
+		return refuse(e, path, x->what);
+	if (path_within(path, x->path))
+		(void)snprintf(why, sizeof(why), "it lies in '%s': %s", x->path, x->what);
+	else
+		(void)snprintf(why, sizeof(why), "it holds '%s': %s", x->path, x->what);
+	return refuse(e, path, why);
+}
+
+/* A writable tree cannot hide what lies in it. */
+static bool above_others_credential(const struct judge *j, const char *path)
+{
+	for (size_t i = 0; i < j->homes.n; i++) {
+		const char *home = j->homes.v[i].path;
+
+		if (!path_within(path, home) || str_eq(path, home))
+			continue;
+		for (const struct place_row *c = credentials_home; c->path; c++)
+			if (path_above(path + strlen(home) + 1, c->path))
+				return true;
+	}
+	return false;
+}
+
+/* Users who are in no file here (LDAP): a directory of /home that is not this user's. */
+static bool home_like(const struct judge *j, const char *path)
+{
+	struct stat st;
+
+	return strncmp(path, "/home/", 6) == 0 && !strchr(path + 6, '/') && lstat(path, &st) == 0 &&
+	       S_ISDIR(st.st_mode) && st.st_uid != j->uid;
+}
+
+static int judge_places(const struct judge *j, const char *path, enum judge_use use, struct err *e)
+{
+	const struct entry *x;
+	const char *what;
+
+	if (str_eq(path, "/"))
+		return refuse(e, path, "it is the whole system");
+	if (str_eq(path, j->home))
+		return refuse(e, path, "it is your home directory");
+	if (path_above(path, j->home))
+		return refuse(e, path, "it holds your home directory");
+	for (size_t i = 0; i < j->homes.n; i++)
+		if (path_within(j->homes.v[i].path, path))
+			return refuse_entry(e, path, &j->homes.v[i]);
+	if (home_like(j, path))
+		return refuse(e, path, "it is another user's home");
+	for (const struct system_row *s = system_dirs; s->path; s++) {
+		const struct entry place = { .path = (char *)(size_t)(const void *)s->path,
+					     .what = s->what };
+		bool self = str_eq(path, s->path), in = path_within(path, s->path);
+
+		if (path_above(path, s->path) || (in && s->use == SYSTEM_NOTHING) ||
+		    (in && s->use == SYSTEM_NO_WRITE && use != JUDGE_READ) ||
+		    (self && s->use != SYSTEM_READ) ||
+		    (self && s->use == SYSTEM_READ && use != JUDGE_READ))
+			return refuse_entry(e, path, &place);
+	}
+	if ((x = at_or_below(&j->credentials, path)))
+		return refuse_entry(e, path, x);
+	what = others_credential(j, path);
+	return what ? refuse(e, path, what) : 0;
+}
+
+static int refuse_autorun(struct err *e, const char *path, const struct entry *x)
+{
+	int r = refuse_entry(e, path, x);
+
+	(void)err_why(e, "what the command writes there runs outside the sandbox, later");
+	(void)err_fix(e, "if that is wanted, in your policy file: write! %s", path);
+	return r;
+}
+
+static int judge_autorun(const struct judge *j, const char *path, struct err *e)
+{
+	const struct entry *x;
+
+	if ((x = at_or_below(&j->autorun, path)) || (x = above(&j->autorun, path)) ||
+	    (x = at_or_below(&j->bins, path)) || (x = above(&j->bins, path)))
+		return refuse_autorun(e, path, x);
+	return 0;
+}
+
+int judge_path(const struct judge *j, const char *path, enum judge_use use, struct err *e)
+{
+	const struct entry *x;
+	int r = judge_places(j, path, use, e);
+
+	if (r < 0)
+		return r;
+	if ((x = at_or_below(&j->own, path)) || (x = above(&j->own, path)))
+		return refuse_entry(e, path, x);
+	if (use == JUDGE_READ)
+		return 0;
+	if ((x = above(&j->credentials, path)))
+		return refuse_entry(e, path, x);
+	if (above_others_credential(j, path))
+		return refuse(e, path, "it holds another user's credentials");
+	return use == JUDGE_WRITE ? judge_autorun(j, path, e) : 0;
+}
+
+/* File systems that are windows into the kernel, wherever they are mounted. */
+static const char *fs_refused(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return "its file system does not answer";
+	switch ((unsigned long)fs.f_type) {
+	case PROC_SUPER_MAGIC:
+		return "it is in a /proc file system";
+	case SYSFS_MAGIC:
+	case DEBUGFS_MAGIC:
+	case TRACEFS_MAGIC:
+	case SECURITYFS_MAGIC:
+	case CGROUP_SUPER_MAGIC:
+	case CGROUP2_SUPER_MAGIC:
+	case BPF_FS_MAGIC:
+		return "it shows the kernel's settings";
+	case DEVPTS_SUPER_MAGIC:
+		return "it holds terminals";
+	default:
+		return NULL;
+	}
+}
+
+static int kind_judge(int fd, const char *path, struct err *e)
+{
+	const char *why;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "stat '%s'", path);
+	switch (st.st_mode & S_IFMT) {
+	case S_IFDIR:
+	case S_IFREG:
+		break;
+	case S_IFSOCK:
+		return refuse(e, path, "it is a socket, not a file or directory");
+	case S_IFIFO:
+		return refuse(e, path, "it is a FIFO, not a file or directory");
+	case S_IFCHR:
+	case S_IFBLK:
+		return refuse(e, path, "it is a device, not a file or directory");
+	default:
+		return refuse(e, path, "it is neither a file nor a directory");
+	}
+	why = fs_refused(fd);
+	return why ? refuse(e, path, why) : 0;
+}
+
+/* The canonical path of what @fd is, or -errno: by the kernel, not by looking names up again. */
+static int fd_path(int fd, char out[PATH_MAX], struct err *e)
+{
+	char link[40];
+	struct stat a, b;
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, out, PATH_MAX - 1);
+	if (n < 0)
+		return err_set(e, errno, "find the path of an open file");
+	out[n] = '\0';
+	if (n >= PATH_MAX - 1 || out[0] != '/')
+		return err_set(e, ENAMETOOLONG, "find the path of an open file");
+	/* a deleted or unreachable file's "path" does not lead back to it */
+	if (fstat(fd, &a) < 0 || lstat(out, &b) < 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+		return err_set(e, ENOENT, "'%s' does not lead to what was opened", out);
+	return 0;
+}
+
+int judge_fd(const struct judge *j, int fd, enum judge_use use, char **path, struct err *e)
+{
+	char real[PATH_MAX];
+	int r = fd_path(fd, real, e);
+
+	if (r < 0 || (r = kind_judge(fd, real, e)) < 0 || (r = judge_path(j, real, use, e)) < 0)
+		return r;
+	*path = strdup(real);
+	return *path ? 0 : err_set(e, ENOMEM, "open '%s'", real);
+}
+
+int judge_project(const struct judge *j, int fd, const char *path, struct err *e)
+{
+	const struct entry *x;
+	struct stat st;
+	const char *why = NULL;
+
+	if (kind_judge(fd, path, e) < 0 || judge_places(j, path, JUDGE_READ, e) < 0)
+		return 2;
+	if ((x = at_or_below(&j->own, path))) {
+		(void)refuse_entry(e, path, x);
+		return 2;
+	}
+	/* below /usr and its like it is inside already, and stays as it is */
+	for (const struct system_row *s = system_dirs; s->path; s++)
+		if (s->use == SYSTEM_NO_WRITE && path_within(path, s->path)) {
+			(void)refuse(e, path, "it belongs to the system");
+			return 2;
+		}
+	if (fstat(fd, &st) < 0 || st.st_uid != j->uid)
+		why = "it belongs to another user";
+	if (why) {
+		(void)refuse(e, path, why);
+		return 1;
+	}
+	/* An activated environment's bin lies in P: a directory of PATH below P is P's own business. */
+	if (judge_places(j, path, JUDGE_WRITE, e) < 0)
+		return 1;
+	if ((x = above(&j->own, path)) || (x = above(&j->credentials, path)) ||
+	    (x = at_or_below(&j->autorun, path)) || (x = above(&j->autorun, path)) ||
+	    (x = at_or_below(&j->bins, path))) {
+		(void)refuse_entry(e, path, x);
+		return 1;
+	}
+	return 0;
+}
+
+static int hidden_add(struct sandbox_plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->nhidden; i++)
+		if (str_eq(p->hidden[i], path))
+			return 0;
+	if (p->nhidden >= PLAN_HIDDEN_MAX)
+		return -E2BIG;
+	if (!p->hidden && !(p->hidden = calloc(PLAN_HIDDEN_MAX, sizeof(p->hidden[0]))))
+		return -ENOMEM;
+	if (!(p->hidden[p->nhidden] = strdup(path)))
+		return -ENOMEM;
+	p->nhidden++;
+	return 0;
+}
+
+/* Below another user's home: by name, whatever is there. */
+static int hide_others(const struct judge *j, const char *path, struct sandbox_plan *plan)
+{
+	char hidden[PATH_MAX];
+	int n = 0;
+
+	for (size_t i = 0; i < j->homes.n; i++) {
+		const char *home = j->homes.v[i].path;
+
+		if (!path_within(path, home))
+			continue;
+		for (const struct place_row *c = credentials_home; c->path; c++) {
+			int len = snprintf(hidden, sizeof(hidden), "%s/%s", home, c->path), r;
+
+			if (len < 0 || (size_t)len >= sizeof(hidden) || !path_above(path, hidden))
+				continue;
+			if ((r = hidden_add(plan, hidden)) < 0)
+				return r;
+			n++;
+		}
+	}
+	return n;
+}
+
+int judge_hide(const struct judge *j, const char *path, struct sandbox_plan *plan, struct err *e)
+{
+	const struct list *const lists[] = { &j->credentials, &j->own };
+	int n = hide_others(j, path, plan), r = 0;
+
+	for (size_t l = 0; l < ARRAY_LEN(lists) && n >= 0; l++)
+		for (size_t i = 0; i < lists[l]->n && r == 0; i++) {
+			if (!path_above(path, lists[l]->v[i].path))
+				continue;
+			r = hidden_add(plan, lists[l]->v[i].path);
+			n++;
+		}
+	if (n < 0 || r < 0)
+		return err_set(e, n < 0 ? -n : -r, "hide the credentials below '%s'", path);
+	return n;
+}
+
+/* ---- links ---- */
+
+static int link_add(struct sandbox_plan *p, const char *path, const char *target)
+{
+	struct plan_link *l;
+
+	for (size_t i = 0; i < p->nlinks; i++)
+		if (str_eq(p->links[i].path, path))
+			return 0;
+	if (p->nlinks >= PLAN_LINKS_MAX)
+		return -E2BIG;
+	if (!p->links && !(p->links = calloc(PLAN_LINKS_MAX, sizeof(p->links[0]))))
+		return -ENOMEM;
+	l = &p->links[p->nlinks];
+	l->path = strdup(path);
+	l->target = strdup(target);
+	p->nlinks++;
+	return l->path && l->target ? 0 : -ENOMEM;
+}
+
+/* Put @target in front of what is left of the way. Return: 0 or -ENAMETOOLONG */
+static int way_prepend(char way[PATH_MAX], const char *target, const char *left)
+{
+	char joined[PATH_MAX];
+	int n = snprintf(joined, sizeof(joined), "%s/%s", target, left);
+
+	if (n < 0 || (size_t)n >= sizeof(joined))
+		return -ENAMETOOLONG;
+	memcpy(way, joined, (size_t)n + 1);
+	return 0;
+}
+
+/* One component further from @at, which holds no link. Return: 0, -errno */
+static int way_step(char at[PATH_MAX], const char *name, size_t len, char target[PATH_MAX])
+{
+	size_t have = strlen(at);
+	ssize_t n;
+
+	target[0] = '\0';
+	if (len == 2 && name[0] == '.' && name[1] == '.') {
+		char *slash = strrchr(at, '/');
+
+		if (slash)
+			*slash = '\0';
+		return 0;
+	}
+	if (have + 1 + len >= PATH_MAX)
+		return -ENAMETOOLONG;
+	at[have] = '/';
+	memcpy(at + have + 1, name, len);
+	at[have + 1 + len] = '\0';
+	n = readlink(at, target, PATH_MAX - 1);
+	target[n > 0 ? n : 0] = '\0';
+	return 0;
+}
+
+int grant_links(const char *path, struct sandbox_plan *plan, struct err *e)
+{
+	char at[PATH_MAX] = "", way[PATH_MAX], target[PATH_MAX];
+	int r = way_prepend(way, "", path + 1), links = 0;
+
+	while (r == 0) {
+		char *name = way + strspn(way, "/");
+		size_t len = strcspn(name, "/"), had = strlen(at);
+
+		if (len == 0)
+			return 0;
+		if (len == 1 && name[0] == '.') {
+			memmove(way, name + 1, strlen(name + 1) + 1);
+			continue;
+		}
+		if ((r = way_step(at, name, len, target)) < 0)
+			break;
+		memmove(way, name + len, strlen(name + len) + 1);
+		if (!target[0])
+			continue;
+		if (++links > LINKS_MAX)
+			r = -ELOOP;
+		else if ((r = link_add(plan, at, target)) == 0)
+			r = way_prepend(way, target, way + strspn(way, "/"));
+		at[target[0] == '/' ? 0 : had] = '\0';
+	}
+	return err_set(e, -r, "follow the links of '%s'", path);
+}
+
+/* ---- one line ---- */
+
+static int grant_in(const struct policy_grant *g, struct err *e)
+{
+	static const char *const words[] = { "read", "write", "hide" };
+	const char *word = g->kind == GRANT_WRITE && g->force ? "write!" : words[g->kind];
+	int r = e && e->num > 0 ? -e->num : -EPERM;
+
+	if (g->origin->line == 0)
+		(void)err_in(e, "%s", g->origin->file);
+	else
+		(void)err_in(e, "%s:%u: %s", g->origin->file, g->origin->line, word);
+	return r;
+}
+
+static int grant_add(struct sandbox_plan *p, int *fd, char **path, bool write, struct err *e)
+{
+	struct plan_grant *g;
+	struct stat st;
+
+	for (size_t i = 0; i < p->ngrants; i++)
+		if (str_eq(p->grants[i].path, *path)) {
+			p->grants[i].write = p->grants[i].write || write;
+			p->grants[i].overlay = p->grants[i].is_dir && !p->grants[i].write;
+			return 0;
+		}
+	if (p->ngrants >= PLAN_GRANTS_MAX)
+		return err_set(e, E2BIG, "more than %d grants", PLAN_GRANTS_MAX);
+	if (!p->grants && !(p->grants = calloc(PLAN_GRANTS_MAX, sizeof(p->grants[0]))))
+		return err_set(e, ENOMEM, "open '%s'", *path);
+	if (fstat(*fd, &st) < 0)
+		return err_set(e, errno, "stat '%s'", *path);
+	g = &p->grants[p->ngrants++];
+	*g = (struct plan_grant){ .fd = take_fd(fd), .path = take_ptr(path), .write = write,
+				  .is_dir = S_ISDIR(st.st_mode) };
+	g->overlay = g->is_dir && !write;
+	return 0;
+}
+
+static int grant_try(const struct judge *j, const struct policy_grant *g,
+		     struct sandbox_plan *plan, struct err *e)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
+	SCOPED_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, g->path, &how, sizeof(how));
+	bool write = g->kind == GRANT_WRITE;
+	char *path SCOPED_FREE = NULL;
+	int r;
+
+	if (fd < 0)
+		return err_set(e, errno, "open '%s'", g->path);
+	r = judge_fd(j, fd, !write ? JUDGE_READ : g->force ? JUDGE_WRITE_ANYWAY : JUDGE_WRITE, &path,
+		     e);
+	if (r < 0)
+		return r;
+	if ((r = grant_add(plan, &fd, &path, write, e)) < 0)
+		return r;
+	return grant_links(g->path, plan, e);
+}
+
+int grant_open(const struct judge *j, const struct policy_grant *g, struct sandbox_plan *plan,
+	       struct err *e)
+{
+	bool file = g->origin->line != 0;
+	int r;
+
+	if (g->inactive)
+		return 1;
+	if (g->kind == GRANT_HIDE)
+		r = err_set(e, 0, "'%s': hiding a path is not there yet", g->path);
+	else
+		r = grant_try(j, g, plan, e);
+	if (r >= 0)
+		return 0;
+	if (file && (r == -ENOENT || r == -ENOTDIR))
+		return 1;
+	(void)grant_in(g, e);
+	return r;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/cli/grant.h - may this place of the host be shared? Judged and opened once, by the canonical
+ * path of what is open, before anything is created (SPEC section 6). */
+#ifndef WEIR_BROKER_CLI_GRANT_H
+#define WEIR_BROKER_CLI_GRANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct err;
+struct person;
+struct policy_grant;
+struct sandbox_plan;
+struct weir_dirs;
+
+/** struct judge - the refusal lists of this user on this machine, links in them resolved */
+struct judge;
+
+enum judge_use {
+	JUDGE_READ,
+	JUDGE_WRITE,
+	JUDGE_WRITE_ANYWAY, /* "write!": autorun places too */
+	JUDGE_USE_COUNT
+};
+
+struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs,
+			char *const *env, struct err *e);
+void judge_free(struct judge *j);
+
+/**
+ * judge_path() - may @path be shared for @use?
+ * @path: canonical
+ * Return: 0, or -EPERM with @e: "'PATH' is …" and the reason */
+int judge_path(const struct judge *j, const char *path, enum judge_use use, struct err *e);
+/** judge_fd() - the same for what @fd (O_PATH) is: its kind, its file system, its canonical path,
+ * which comes back in @path (malloc, the caller's). Return: 0, or -errno with @e */
+int judge_fd(const struct judge *j, int fd, enum judge_use use, char **path, struct err *e);
+
+/** judge_project() - how P may be shared
+ * Return: 0 writable; 1 read-only, 2 not at all: then @e says why */
+int judge_project(const struct judge *j, int fd, const char *path, struct err *e);
+
+/** judge_hide() - append to @plan->hidden what lies beneath the directory @path and must not be seen.
+ * Return: how many, or -errno */
+int judge_hide(const struct judge *j, const char *path, struct sandbox_plan *plan, struct err *e);
+
+/**
+ * grant_open() - open and judge one line; links on the way are recorded in @plan
+ * The errors name FILE:LINE or the flag. Grants of one path are one grant: write counts.
+ * Return: 0; 1 when a file's line names nothing that exists (inactive); -errno with @e */
+int grant_open(const struct judge *j, const struct policy_grant *g, struct sandbox_plan *plan,
+	       struct err *e);
+
+/** grant_links() - record each symlink on the way to @path, as it is spelled. Return: 0 or -errno */
+int grant_links(const char *path, struct sandbox_plan *plan, struct err *e);
+
+/** path_within() - is @path @dir itself or beneath it? Both canonical */
+bool path_within(const char *path, const char *dir);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/cli/layers_file.c - policy files to bytes.
+ * A file that somebody else can change is somebody else's policy: owner and mode of the directory,
+ * of each symlink and of the file are those of the descriptors in use, so that nothing can be
+ * swapped between check and read. */
+#include "broker/cli/layers_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker/cli/layers.h"
+#include "common/err.h"
+#include "common/scope.h"
+
+#define LINKS_MAX 8 /* symlinks from the name to the file: more is a loop or a mistake */
+
+static int read_all(int fd, const char *path, char **text, size_t *len, struct err *e)
+{
+	SCOPED_FREE char *buf = NULL;
+	size_t n = 0, room = 0;
+
+	for (;;) {
+		ssize_t got;
+
+		if (n == room) {
+			char *more;
+
+			room = room ? room * 4 : 16384;
+			more = realloc(buf, room + 1);
+			if (!more)
+				return err_set(e, ENOMEM, "read '%s'", path);
+			buf = more;
+		}
+		got = read(fd, buf + n, room - n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_set(e, errno, "read '%s'", path);
+		if (got == 0)
+			break;
+		n += (size_t)got;
+		if (n > LAYERS_FILE_MAX)
+			return err_set(e, 0, "'%s' is larger than %u bytes", path, LAYERS_FILE_MAX);
+	}
+	*text = take_ptr(&buf);
+	*len = n;
+	return 0;
+}
+
+int layers_read(const char *path, char **text, size_t *len, struct err *e)
+{
+	SCOPED_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0)
+		return err_set(e, errno, "open '%s'", path);
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "stat '%s'", path);
+	if (S_ISDIR(st.st_mode))
+		return err_set(e, EISDIR, "read '%s'", path);
+	return read_all(fd, path, text, len, e);
+}
+
+/* @what: "directory", "symlink", "file" */
+static int check_owner(const struct stat *st, const char *what, const char *path, struct err *e)
+{
+	if (st->st_uid != getuid() && st->st_uid != 0)
+		return err_set(e, 0, "the %s '%s' belongs to user %u: expected you or root", what,
+			       path, (unsigned)st->st_uid);
+	if (!S_ISLNK(st->st_mode) && (st->st_mode & (S_IWGRP | S_IWOTH))) {
+		(void)err_set(e, 0, "the %s '%s' can be written by others", what, path);
+		return err_fix(e, "chmod go-w '%s'", path);
+	}
+	return 0;
+}
+
+/* A directory as the user can type it: behind a symlink, @name may be relative to who knows where. */
+static const char *real_name(int dir, const char *name, char real[PATH_MAX])
+{
+	char link[64];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+	n = readlink(link, real, PATH_MAX - 1);
+	if (n <= 0)
+		return name;
+	real[n] = '\0';
+	return real;
+}
+
+/* Open the directory that @path lies in, relative to @from (AT_FDCWD at first), and look at it.
+ * Return: a descriptor with @base set to the last part, or -errno */
+static int open_parent(int from, char *path, const char **base, struct err *e)
+{
+	char *slash = strrchr(path, '/');
+	SCOPED_FD int dir = -1;
+	const char *name = slash ? path : ".";
+	char real[PATH_MAX];
+	struct stat st;
+	int r;
+
+	*base = slash ? slash + 1 : path;
+	if (slash == path)
+		name = "/";
+	else if (slash)
+		*slash = '\0';
+	dir = openat(from, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return err_set(e, errno, "open '%s'", name);
+	if (fstat(dir, &st) < 0)
+		return err_set(e, errno, "stat '%s'", name);
+	r = check_owner(&st, "directory", real_name(dir, name, real), e);
+	return r < 0 ? r : take_fd(&dir);
+}
+
+static int read_regular(int dir, const char *base, const char *path, char **text, size_t *len,
+			struct err *e)
+{
+	SCOPED_FD int fd = openat(dir, base,
+				  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return err_set(e, errno, "open '%s'", path);
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "stat '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, 0, "'%s' is not a regular file", path);
+	r = check_owner(&st, "file", path, e);
+	return r < 0 ? r : read_all(fd, path, text, len, e);
+}
+
+/* The directory is missing, or the name in it: there is no such layer. A symlink to nowhere is a
+ * mistake that must be seen. */
+static int missing(unsigned links, const char *path, struct err *e)
+{
+	if (links == 0)
+		return -ENOENT;
+	return err_set(e, 0, "'%s' is a symlink to nothing", path);
+}
+
+int layers_read_guarded(const char *path, char **text, size_t *len, struct err *e)
+{
+	SCOPED_FD int dir = -1;
+	char rest[PATH_MAX];
+
+	if (strlen(path) >= sizeof(rest))
+		return err_set(e, ENAMETOOLONG, "open '%s'", path);
+	memcpy(rest, path, strlen(path) + 1);
+	for (unsigned links = 0; links <= LINKS_MAX; links++) {
+		const char *base;
+		char target[PATH_MAX];
+		struct stat st;
+		ssize_t n;
+		int up = open_parent(dir >= 0 ? dir : AT_FDCWD, rest, &base, e), r;
+
+		if (up == -ENOENT || up == -ENOTDIR)
+			return missing(links, path, e);
+		if (up < 0)
+			return up;
+		scope_close(&dir);
+		dir = up;
+		if (fstatat(dir, base, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno == ENOENT)
+				return missing(links, path, e);
+			return err_set(e, errno, "stat '%s'", path);
+		}
+		if (!S_ISLNK(st.st_mode))
+			return read_regular(dir, base, path, text, len, e);
+		r = check_owner(&st, "symlink", path, e);
+		if (r < 0)
+			return r;
+		n = readlinkat(dir, base, target, sizeof(target));
+		if (n < 0 || (size_t)n >= sizeof(target))
+			return err_set(e, n < 0 ? errno : ENAMETOOLONG, "read the symlink '%s'",
+				       path);
+		memcpy(rest, target, (size_t)n);
+		rest[n] = '\0';
+	}
+	return err_set(e, ELOOP, "open '%s'", path);
+}

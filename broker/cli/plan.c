@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/cli/plan.c - from options, policy and place to a plan of the sandbox.
+ * Everything that can be refused is refused here, before a process, a mount or a file exists. What the
+ * plan holds is open or copied: nothing in it points into the caller's strings. */
+#include "broker/cli/plan.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "broker/cli/grant.h"
+#include "common/err.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+#include "sandbox/credentials.h"
+#include "sandbox/environ.h"
+#include "sandbox/plan.h"
+
+#define HOSTS_MAX (1 << 20) /* bytes of the host's hosts file, in network allow */
+#define WORDS_MAX 1024	    /* env lines and flags */
+#define ARGS_MAX (1 << 20)  /* arguments of CMD */
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, ENOMEM, "plan the sandbox");
+}
+
+static int copy(char **to, const char *from, struct err *e)
+{
+	*to = strdup(from);
+	return *to ? 0 : no_memory(e);
+}
+
+/* ---- the user's files ---- */
+
+static bool home_usable(const char *home)
+{
+	if (str_eq(home, "/"))
+		return false;
+	for (const struct system_row *s = system_dirs; s->path; s++)
+		if (str_eq(home, s->path) ? !str_eq(home, "/root") :
+					    path_within(home, s->path) && (s->use == SYSTEM_NOTHING ||
+									   s->use == SYSTEM_NO_WRITE))
+			return false;
+	return true;
+}
+
+static int person_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+{
+	const struct person *who = in->who;
+	int r;
+
+	p->uid = who->uid;
+	p->gid = who->gid;
+	if ((r = copy(&p->user, who->user, e)) < 0 || (r = copy(&p->group, who->group, e)) < 0 ||
+	    (r = copy(&p->shell, who->shell, e)) < 0)
+		return r;
+	if (home_usable(who->home)) {
+		if ((r = copy(&p->home, who->home, e)) < 0)
+			return r;
+		return grant_links(who->home_spelled, p, e);
+	}
+	/* a service account whose home is / or a system directory */
+	return asprintf(&p->home, "/home/%s", who->user) < 0 ? no_memory(e) : 0;
+}
+
+static int hostname_plan(struct sandbox_plan *p, struct err *e)
+{
+	char name[256];
+
+	if (gethostname(name, sizeof(name)) < 0)
+		(void)snprintf(name, sizeof(name), "localhost");
+	name[sizeof(name) - 1] = '\0';
+	for (char *c = name; *c; c++) /* it goes into files: one word */
+		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 127)
+			*c = '-';
+	return copy(&p->hostname, name[0] ? name : "localhost", e);
+}
+
+static int host_hosts(struct sandbox_plan *p, struct err *e)
+{
+	SCOPED_FD int fd = open("/etc/hosts", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t len = 0;
+
+	if (!(p->hosts = calloc(1, HOSTS_MAX + 1)))
+		return no_memory(e);
+	while (fd >= 0 && len < HOSTS_MAX) {
+		ssize_t n = read(fd, p->hosts + len, HOSTS_MAX - len);
+
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	return 0;
+}
+
+static int hosts_plan(struct sandbox_plan *p, struct err *e)
+{
+	int n;
+
+	if (p->net_host)
+		return host_hosts(p, e);
+	n = asprintf(&p->hosts,
+		     "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback %s\n",
+		     p->hostname, p->hostname);
+	if (n < 0) {
+		p->hosts = NULL;
+		return no_memory(e);
+	}
+	return 0;
+}
+
+/* The same for each run in one project, and no other machine's or project's. */
+static int machine_id_plan(struct sandbox_plan *p, const char *project, struct err *e)
+{
+	static const char salt[] = "weir machine-id";
+	unsigned char hash[16];
+
+	static_assert(sizeof(hash) >= crypto_generichash_BYTES_MIN, "BLAKE2b takes this length");
+	if (crypto_generichash(hash, sizeof(hash), (const unsigned char *)project, strlen(project),
+			       (const unsigned char *)salt, sizeof(salt)) != 0)
+		return err_set(e, 0, "make a machine id");
+	for (size_t i = 0; i < sizeof(hash); i++)
+		(void)snprintf(p->machine_id + 2 * i, 3, "%02x", hash[i]);
+	return 0;
+}
+
+/* ---- P ---- */
+
+static int path_open(const char *path, struct err *e)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_DIRECTORY,
+				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	return fd < 0 ? err_set(e, errno, "open the project directory '%s'", path) : fd;
+}
+
+/* A grant of P itself says how P is shared; it is not mounted twice. Return: the grant's write, or -1 */
+static int project_grant(struct sandbox_plan *p, const char *project)
+{
+	for (size_t i = 0; i < p->ngrants; i++) {
+		int write = p->grants[i].write;
+
+		if (!str_eq(p->grants[i].path, project))
+			continue;
+		(void)close(p->grants[i].fd);
+		free(p->grants[i].path);
+		memmove(&p->grants[i], &p->grants[i + 1],
+			(p->ngrants - i - 1) * sizeof(p->grants[0]));
+		p->ngrants--;
+		return write;
+	}
+	return -1;
+}
+
+/* .git or .weir of P, where it is a file or directory of its own. A link is left alone: it can be
+ * replaced, and what it leads to is not shared with it. */
+static int guard_open(int project, const char *path, const char *name, char **out, int *fd,
+		      struct err *e)
+{
+	SCOPED_FD int f = openat(project, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (f < 0)
+		return errno == ENOENT ? 0 : err_set(e, errno, "open '%s/%s'", path, name);
+	if (fstat(f, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
+		return 0;
+	if (asprintf(out, "%s/%s", path, name) < 0) {
+		*out = NULL;
+		return no_memory(e);
+	}
+	*fd = take_fd(&f);
+	return 0;
+}
+
+static void project_tell(const struct plan_in *in, const struct err *why, int how, bool home)
+{
+	/* "'PATH' cannot be shared: REASON": the reason alone, where it fitted */
+	size_t skip = strlen(in->place->project) + sizeof("'' cannot be shared: ") - 1;
+
+	if (in->quiet)
+		return;
+	if (home)
+		note("your home directory is not shared; use -C DIR or -w DIR");
+	else if (how == 2)
+		note("%s; use -C DIR or -w DIR", why->what);
+	else
+		note("'%s' is shared read-only: %s; use -w DIR for what may be written",
+		     in->place->project, skip < strlen(why->what) ? why->what + skip : "it may not be written");
+}
+
+static int project_plan(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
+			struct err *e)
+{
+	const char *path = in->place->project;
+	SCOPED_FD int fd = path_open(path, e);
+	struct err why = { 0 };
+	int how, granted, r;
+
+	if (fd < 0)
+		return fd;
+	granted = project_grant(p, path);
+	how = judge_project(j, fd, path, &why);
+	if (granted == 1)
+		how = 0; /* -w: judged when it was opened */
+	else if (granted == 0 && how == 0)
+		how = 1; /* "read ." */
+	else if (how != 0)
+		project_tell(in, &why, how, str_eq(path, in->who->home));
+	if (how == 2)
+		return 0;
+	if ((r = copy(&p->project, path, e)) < 0)
+		return r;
+	p->project_write = how == 0;
+	if (how == 0 && ((r = guard_open(fd, path, ".git", &p->git, &p->git_fd, e)) < 0 ||
+			 (r = guard_open(fd, path, ".weir", &p->weir, &p->weir_fd, e)) < 0))
+		return r;
+	p->project_fd = take_fd(&fd);
+	return grant_links(in->place->cwd, p, e);
+}
+
+/* ---- grants ---- */
+
+static int grant_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct plan_grant *)a)->path, ((const struct plan_grant *)b)->path);
+}
+
+static int grants_plan(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
+		       struct err *e)
+{
+	for (const struct policy_grant *g = policy_grants(in->policy); g; g = g->next) {
+		int r = grant_open(j, g, p, e);
+
+		if (r < 0)
+			return r;
+		if (r == 1 && in->verbose)
+			note("%s:%u: inactive: '%s' does not exist", g->origin->file, g->origin->line,
+			     g->path ? g->path : g->origin->text);
+	}
+	return 0;
+}
+
+/* What each read-only tree must not show; done when all trees are known. */
+static int hidden_plan(struct sandbox_plan *p, const struct judge *j, struct err *e)
+{
+	int n;
+
+	if (p->ngrants)
+		qsort(p->grants, p->ngrants, sizeof(p->grants[0]), grant_compare);
+	for (size_t i = 0; i < p->ngrants; i++) {
+		if (!p->grants[i].overlay)
+			continue;
+		if ((n = judge_hide(j, p->grants[i].path, p, e)) < 0)
+			return n;
+		p->grants[i].bare = n == 0;
+	}
+	if (!p->project || p->project_write)
+		return 0;
+	n = judge_hide(j, p->project, p, e);
+	p->project_bare = n == 0;
+	return n < 0 ? n : 0;
+}
+
+/* ---- what is visible inside ---- */
+
+static bool hidden_is(const struct sandbox_plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->nhidden; i++)
+		if (path_within(path, p->hidden[i]))
+			return true;
+	return false;
+}
+
+/* Is @path, which exists on the host, there inside too? By its canonical path. */
+static bool visible(const struct sandbox_plan *p, const char *path)
+{
+	static const char *const always[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+					      "/libx32", "/etc", "/nix/store" };
+	char real[PATH_MAX];
+
+	if (!realpath(path, real))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(always); i++)
+		if (path_within(real, always[i]))
+			return true;
+	if (p->project && path_within(real, p->project))
+		return p->project_write || !hidden_is(p, real);
+	for (size_t i = 0; i < p->ngrants; i++)
+		if (path_within(real, p->grants[i].path))
+			return p->grants[i].write || !hidden_is(p, real);
+	return false;
+}
+
+/* Where CMD starts: its own place when that is inside, else the private home. */
+static int cwd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+{
+	static const char *const private[] = { "/tmp", "/var/tmp", "/", "/home" };
+	const char *real = in->place->real;
+	int r;
+
+	if (visible(p, real)) {
+		if ((r = grant_links(in->place->cwd, p, e)) < 0)
+			return r;
+		return copy(&p->cwd, in->place->cwd, e);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(private); i++)
+		if (str_eq(real, private[i]) && (!str_eq(real, "/home") || path_within(p->home, real)))
+			return copy(&p->cwd, real, e);
+	return copy(&p->cwd, p->home, e);
+}
+
+/* Where the host has CMD, when inside it is not: for the message, should execve not find it. */
+static int command_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+{
+	const char *cmd = in->argv[0], *path = NULL;
+	char file[PATH_MAX];
+
+	if (strchr(cmd, '/')) {
+		int n = snprintf(file, sizeof(file), "%s%s%s", cmd[0] == '/' ? "" : in->place->cwd,
+				 cmd[0] == '/' ? "" : "/", cmd);
+
+		if (n > 0 && (size_t)n < sizeof(file) && access(file, F_OK) == 0 && !visible(p, file))
+			return copy(&p->cmd_host, file, e);
+		return 0;
+	}
+	for (char *const *v = in->environ; *v && !path; v++)
+		if (strncmp(*v, "PATH=", 5) == 0)
+			path = *v + 5;
+	while (path && *path) {
+		size_t len = strcspn(path, ":");
+		int n = snprintf(file, sizeof(file), "%.*s/%s", (int)len, path, cmd);
+
+		if (len && n > 0 && (size_t)n < sizeof(file) && access(file, X_OK) == 0)
+			return visible(p, file) ? 0 : copy(&p->cmd_host, file, e);
+		path += len + (path[len] == ':');
+	}
+	return 0;
+}
+
+/* ---- environment and arguments ---- */
+
+/** struct telling - how the environment's builder reaches the plan and the user */
+struct telling {
+	const struct sandbox_plan *plan;
+	bool verbose;
+};
+
+static bool env_visible(void *arg, const char *path)
+{
+	const struct telling *t = arg;
+
+	return visible(t->plan, path);
+}
+
+static void env_dropped(void *arg, const char *name, const char *why)
+{
+	const struct telling *t = arg;
+
+	if (t->verbose)
+		note("%s is dropped from the environment: %s", name, why);
+}
+
+static int words_add(struct environ_word *w, size_t *n, const char *name, const char *value,
+		     struct err *e)
+{
+	if (*n >= WORDS_MAX)
+		return err_set(e, E2BIG, "more than %d env words", WORDS_MAX);
+	w[(*n)++] = (struct environ_word){ .set = value != NULL, .name = name, .value = value };
+	return 0;
+}
+
+/* --env K=V: the name is copied, since it ends at a '='. */
+static int flag_words(const struct plan_in *in, struct environ_word *w, size_t *n, char **names,
+		      size_t *nnames, struct err *e)
+{
+	int r = 0;
+
+	for (char *const *k = in->env_keep; k && *k && r == 0; k++)
+		r = words_add(w, n, *k, NULL, e);
+	for (char *const *s = in->env_set; s && *s && r == 0; s++) {
+		const char *eq = strchr(*s, '=');
+
+		if (!eq || eq == *s)
+			return err_set(e, 0, "--env '%s': expected NAME=VALUE", *s);
+		if (*nnames >= WORDS_MAX || !(names[*nnames] = strndup(*s, (size_t)(eq - *s))))
+			return no_memory(e);
+		r = words_add(w, n, names[(*nnames)++], eq + 1, e);
+	}
+	return r;
+}
+
+static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct environ_word *w,
+		       size_t n, struct err *e)
+{
+	struct telling t = { .plan = p, .verbose = in->verbose && !in->quiet };
+	const struct environ_in env = {
+		.host = in->environ,
+		.home = str_eq(p->home, in->who->home) ? in->who->home_spelled : p->home,
+		.user = p->user, .shell = p->shell, .cwd = p->cwd, .id = in->id, .uid = p->uid,
+		.proxy = p->listeners, .words = w, .nwords = n, .visible = env_visible,
+		.dropped = env_dropped, .arg = &t,
+	};
+
+	return environ_build(&env, &p->envp, e);
+}
+
+static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+{
+	struct environ_word *w = calloc(WORDS_MAX, sizeof(*w));
+	char **names = calloc(WORDS_MAX, sizeof(*names));
+	size_t n = 0, nnames = 0;
+	int r = w && names ? 0 : no_memory(e);
+
+	for (const struct policy_env *v = policy_envs(in->policy); v && r == 0; v = v->next)
+		r = words_add(w, &n, v->name, v->set ? (v->value ? v->value : "") : NULL, e);
+	if (r == 0)
+		r = flag_words(in, w, &n, names, &nnames, e);
+	if (r == 0)
+		r = words_build(p, in, w, n, e);
+	for (size_t i = 0; i < nnames; i++)
+		free(names[i]);
+	free(names);
+	free(w);
+	return r;
+}
+
+static int argv_plan(struct sandbox_plan *p, char *const *argv, struct err *e)
+{
+	size_t n = 0;
+
+	while (argv[n] && n < ARGS_MAX)
+		n++;
+	if (n == 0 || argv[n])
+		return err_set(e, n ? E2BIG : 0, n ? "run that many arguments" : "no command to run");
+	if (!(p->argv = calloc(n + 1, sizeof(p->argv[0]))))
+		return no_memory(e);
+	for (size_t i = 0; i < n; i++)
+		if (!(p->argv[i] = strdup(argv[i])))
+			return no_memory(e);
+	return 0;
+}
+
+/* ---- descriptors ---- */
+
+static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+{
+	if (in->nkeep > PLAN_KEEP_MAX)
+		return err_set(e, E2BIG, "more than %d descriptors to keep", PLAN_KEEP_MAX);
+	if (in->nkeep && !(p->keep_fds = calloc(in->nkeep, sizeof(p->keep_fds[0]))))
+		return no_memory(e);
+	for (size_t i = 0; i < in->nkeep; i++) {
+		int fd = in->keep_fds[i];
+		bool again = false;
+
+		if (fd <= 2)
+			return err_set(e, 0, "--keep-fd %d: 0, 1 and 2 are always there", fd);
+		if (fcntl(fd, F_GETFD) < 0)
+			return err_set(e, errno, "--keep-fd %d", fd);
+		if (isatty(fd))
+			return err_set(e, 0, "--keep-fd %d: it is a terminal, which never enters a sandbox",
+				       fd);
+		for (size_t k = 0; k < p->nkeep; k++)
+			again = again || p->keep_fds[k] == fd;
+		if (!again)
+			p->keep_fds[p->nkeep++] = fd;
+	}
+	return 0;
+}
+
+/* A closed 0, 1 or 2 would be taken by the next file opened, and that would be CMD's. */
+static int stdio_fill(struct err *e)
+{
+	for (int i = 0; i < 3; i++)
+		if (fcntl(i, F_GETFD) < 0 && open("/dev/null", i ? O_WRONLY : O_RDONLY) != i)
+			return err_set(e, errno, "open '/dev/null'");
+	return 0;
+}
+
+static int exe_plan(struct sandbox_plan *p, struct err *e)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (n < 0)
+		return err_set(e, errno, "find weir's own program");
+	path[n] = '\0';
+	if ((p->exe_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC)) < 0)
+		return err_set(e, errno, "open weir's own program");
+	return copy(&p->exe, path, e);
+}
+
+static int plan_fill(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
+		     struct err *e)
+{
+	int r;
+
+	p->net_host = policy_network(in->policy) == NETWORK_ALLOW;
+	p->listeners = policy_network(in->policy) == NETWORK_ALLOWLIST;
+	if ((r = stdio_fill(e)) < 0 || (r = keep_plan(p, in, e)) < 0 || (r = exe_plan(p, e)) < 0 ||
+	    (r = person_plan(p, in, e)) < 0 || (r = hostname_plan(p, e)) < 0 ||
+	    (r = hosts_plan(p, e)) < 0 || (r = grants_plan(p, j, in, e)) < 0 ||
+	    (r = project_plan(p, j, in, e)) < 0 || (r = hidden_plan(p, j, e)) < 0 ||
+	    (r = machine_id_plan(p, in->place->project, e)) < 0 || (r = cwd_plan(p, in, e)) < 0 ||
+	    (r = argv_plan(p, in->argv, e)) < 0 || (r = command_plan(p, in, e)) < 0)
+		return r;
+	return environ_plan(p, in, e);
+}
+
+int plan_build(struct sandbox_plan *plan, const struct plan_in *in, struct err *e)
+{
+	struct judge *j = judge_new(in->who, in->dirs, in->environ, e);
+	struct sandbox_plan p;
+	int r;
+
+	if (!j)
+		return -ENOMEM;
+	plan_init(&p);
+	r = plan_fill(&p, j, in, e);
+	judge_free(j);
+	if (r < 0) {
+		plan_free(&p);
+		return r;
+	}
+	*plan = p;
+	return 0;
+}

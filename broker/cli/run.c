@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/cli/run.c - weir run: options in, a sandbox out.
+ * Runs as the user, in the process that becomes the monitor. Everything that can be wrong with what
+ * was typed is an error before anything is created. */
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "broker/cli/layers.h"
+#include "broker/cli/plan.h"
+#include "broker/cli/unsandboxed.h"
+#include "broker/monitor/monitor.h"
+#include "common/err.h"
+#include "common/fd.h"
+#include "common/num.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+#include "sandbox/plan.h"
+
+#define KEEP_FDS_MAX 64
+#define NAME_MAX_BYTES 64
+
+static const char usage[] =
+	"usage: weir run [OPTIONS] [--] CMD [ARG…]\n"
+	"\n"
+	"Run CMD so that it can reach the hosts the policy names and nothing else.\n"
+	"\n"
+	"Policy, on top of the policy files (each takes the words of a policy line):\n"
+	"  -a, --allow TARGET         allow a host: NAME, .SUFFIX, *.SUFFIX, ADDRESS/PREFIX [:PORTS]\n"
+	"                             ['private': it may resolve to a private address]\n"
+	"  -d, --deny TARGET          deny a host; beats every allow\n"
+	"  -n, --network WORD         deny, allowlist (default) or allow\n"
+	"      --route proxy          how the network is reached\n"
+	"  -p, --policy FILE          one more policy file\n"
+	"      --preset NAME          weir policy presets lists them\n"
+	"      --no-user-policy       leave out the user's own policy file\n"
+	"      --audit WORD           FILE, off, required or optional\n"
+	"      --on-unavailable WORD  error (default), warn or allow: run unsandboxed if this machine\n"
+	"                             cannot make a sandbox\n"
+	"\n"
+	"Files:\n"
+	"  -r, --read PATH            make a file or directory readable\n"
+	"  -w, --write PATH           make it writable\n"
+	"  -C, --chdir DIR            start in DIR\n"
+	"\n"
+	"Environment and descriptors:\n"
+	"      --env K=V              set a variable\n"
+	"      --keep-env K           keep one of weir's own\n"
+	"      --keep-fd N            leave descriptor N open\n"
+	"      --status-fd N          write JSON lines about the run to descriptor N\n"
+	"      --tty never            terminals are replaced by pipes (the only value so far)\n"
+	"\n"
+	"      --name NAME            a name for the audit log\n"
+	"  -v, --verbose              say more\n"
+	"  -q, --quiet                no notices; errors and warnings stay\n"
+	"      --help                 this text\n"
+	"\n"
+	"Exit status: CMD's own; 128+N when signal N ended it; 125 weir failed before CMD ran;\n"
+	"126 CMD cannot be executed; 127 CMD not found, or not visible inside.\n";
+
+enum {
+	OPT_ROUTE = 256,
+	OPT_PRESET,
+	OPT_NO_USER_POLICY,
+	OPT_AUDIT,
+	OPT_ON_UNAVAILABLE,
+	OPT_ENV,
+	OPT_KEEP_ENV,
+	OPT_KEEP_FD,
+	OPT_STATUS_FD,
+	OPT_TTY,
+	OPT_NAME,
+	OPT_VIEW,
+	OPT_HOME,
+	OPT_HELP,
+	OPT_LATER,
+};
+
+static const struct option options[] = {
+	{ "allow", required_argument, NULL, 'a' },
+	{ "deny", required_argument, NULL, 'd' },
+	{ "network", required_argument, NULL, 'n' },
+	{ "route", required_argument, NULL, OPT_ROUTE },
+	{ "policy", required_argument, NULL, 'p' },
+	{ "preset", required_argument, NULL, OPT_PRESET },
+	{ "no-user-policy", no_argument, NULL, OPT_NO_USER_POLICY },
+	{ "audit", required_argument, NULL, OPT_AUDIT },
+	{ "on-unavailable", required_argument, NULL, OPT_ON_UNAVAILABLE },
+	{ "read", required_argument, NULL, 'r' },
+	{ "write", required_argument, NULL, 'w' },
+	{ "chdir", required_argument, NULL, 'C' },
+	{ "env", required_argument, NULL, OPT_ENV },
+	{ "keep-env", required_argument, NULL, OPT_KEEP_ENV },
+	{ "keep-fd", required_argument, NULL, OPT_KEEP_FD },
+	{ "status-fd", required_argument, NULL, OPT_STATUS_FD },
+	{ "tty", required_argument, NULL, OPT_TTY },
+	{ "name", required_argument, NULL, OPT_NAME },
+	{ "view", required_argument, NULL, OPT_VIEW },
+	{ "home", required_argument, NULL, OPT_HOME },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "help", no_argument, NULL, OPT_HELP },
+	/* in the manual, not built yet */
+	{ "ask", required_argument, NULL, OPT_LATER },
+	{ "hide", required_argument, NULL, OPT_LATER },
+	{ "socket", required_argument, NULL, OPT_LATER },
+	{ "device", required_argument, NULL, OPT_LATER },
+	{ "publish", required_argument, NULL, OPT_LATER },
+	{ "reach", required_argument, NULL, OPT_LATER },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* What the command line said. */
+struct typed {
+	struct layers_options layers;
+	const char *name;
+	int keep_fds[KEEP_FDS_MAX];
+	size_t nkeep;
+	int status_fd;
+	bool quiet, verbose, help;
+	char **argv; /* CMD … */
+};
+
+static int bad_option(char **argv, int at, struct err *e)
+{
+	const char *word = argv[at], *near, *names[ARRAY_LEN(options)];
+	char bare[64];
+	size_t n = 0;
+
+	if (strncmp(word, "--", 2) != 0) {
+		err_set(e, 0, "option '-%c' is unknown or lacks its value", optopt);
+		return err_fix(e, "weir run --help");
+	}
+	for (size_t i = 0; options[i].name; i++)
+		names[n++] = options[i].name;
+	names[n] = NULL;
+	(void)snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (size_t i = 0; names[i]; i++) {
+		if (str_eq(bare, names[i])) {
+			err_set(e, 0, "option '--%s' %s", bare,
+				options[i].has_arg ? "needs a value" : "takes no value");
+			return err_fix(e, "weir run --help");
+		}
+	}
+	near = cli_nearest(bare, names);
+	err_set(e, 0, "option '--%s' is unknown%s%s%s", bare, near ? "; did you mean '--" : "",
+		near ? near : "", near ? "'?" : "");
+	return err_fix(e, "weir run --help; options of CMD itself go behind --");
+}
+
+static int take_fd_number(const char *option, const char *value, int least, int *out, struct err *e)
+{
+	uint64_t n;
+
+	if (num_u64(value, (uint64_t)least, 1 << 20, &n) < 0) {
+		err_set(e, 0, "%s '%s' is not a descriptor number", option, value);
+		return err_fix(e, "a decimal number from %d", least);
+	}
+	if (fcntl((int)n, F_GETFD) < 0)
+		return err_set(e, errno, "%s %s", option, value);
+	*out = (int)n;
+	return 0;
+}
+
+static int take_keep_fd(struct typed *t, const char *value, struct err *e)
+{
+	int fd, r = take_fd_number("--keep-fd", value, 3, &fd, e);
+
+	if (r < 0)
+		return r;
+	if (isatty(fd)) {
+		err_set(e, 0, "--keep-fd %s is a terminal", value);
+		return err_why(e, "no descriptor of a terminal may enter the sandbox");
+	}
+	for (size_t i = 0; i < t->nkeep; i++)
+		if (t->keep_fds[i] == fd)
+			return 0;
+	if (t->nkeep == KEEP_FDS_MAX)
+		return err_set(e, 0, "more than %d --keep-fd", KEEP_FDS_MAX);
+	t->keep_fds[t->nkeep++] = fd;
+	return 0;
+}
+
+static int take_name(struct typed *t, const char *value, struct err *e)
+{
+	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t n = strlen(value);
+
+	if (n == 0 || n > NAME_MAX_BYTES || strspn(value, ok) != n) {
+		err_set(e, 0, "--name '%s' is not a name", value);
+		return err_fix(e, "1 to %d letters, digits, '.', '_' or '-'", NAME_MAX_BYTES);
+	}
+	t->name = value;
+	return 0;
+}
+
+static int take_tty(const char *value, struct err *e)
+{
+	if (str_eq(value, "never"))
+		return 0;
+	if (str_eq(value, "auto") || str_eq(value, "always")) {
+		err_set(e, 0, "--tty %s is not supported by this version of weir", value);
+		return err_fix(e, "--tty never, which is what happens without the option");
+	}
+	err_set(e, 0, "--tty '%s' is not never, auto or always", value);
+	return err_fix(e, "--tty never");
+}
+
+/* One option that getopt_long() understood. */
+static int take_option(struct typed *t, int c, int index, struct err *e)
+{
+	const char *name = index >= 0 ? options[index].name : NULL;
+
+	switch (c) {
+	case 'v':
+		t->verbose = true;
+		return 0;
+	case 'q':
+		t->quiet = true;
+		t->layers.quiet = true;
+		return 0;
+	case OPT_HELP:
+		t->help = true;
+		return 0;
+	case OPT_KEEP_FD:
+		return take_keep_fd(t, optarg, e);
+	case OPT_STATUS_FD:
+		return take_fd_number("--status-fd", optarg, 1, &t->status_fd, e);
+	case OPT_TTY:
+		return take_tty(optarg, e);
+	case OPT_NAME:
+		return take_name(t, optarg, e);
+	case OPT_LATER:
+		err_set(e, 0, "option '--%s' is not supported by this version of weir", name);
+		return err_fix(e, "weir run --help lists what is");
+	default:
+		break;
+	}
+	for (size_t i = 0; !name && options[i].name; i++)
+		if (options[i].val == c)
+			name = options[i].name;
+	if (!name)
+		return err_set(e, 0, "option %d has no meaning", c);
+	return layers_option(&t->layers, name, optarg, e);
+}
+
+static int read_options(struct typed *t, int argc, char **argv, struct err *e)
+{
+	optind = 1;
+	opterr = 0;
+	for (;;) {
+		int index = -1, at = optind, c, r;
+
+		c = getopt_long(argc, argv, "+:a:d:n:p:r:w:C:vq", options, &index);
+		if (c == -1)
+			break;
+		if (c == '?' || c == ':')
+			return bad_option(argv, at, e);
+		r = take_option(t, c, index, e);
+		if (r < 0)
+			return r;
+		if (t->help)
+			return 0;
+	}
+	if (optind >= argc) {
+		err_set(e, 0, "no command to run");
+		return err_fix(e, "weir run [OPTIONS] -- CMD [ARG…]");
+	}
+	if (argv[optind][0] == '\0')
+		return err_set(e, 0, "the command is an empty word");
+	t->argv = argv + optind;
+	for (size_t i = 0; i < t->nkeep; i++)
+		if (t->keep_fds[i] == t->status_fd)
+			return err_set(e, 0, "descriptor %d is --keep-fd and --status-fd at once",
+				       t->status_fd);
+	return 0;
+}
+
+static int make_id(char id[RUN_ID_LEN + 1], struct err *e)
+{
+	static const char hex[] = "0123456789abcdef";
+	unsigned char raw[RUN_ID_LEN];
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_set(e, errno, "draw a sandbox id");
+	for (size_t i = 0; i < RUN_ID_LEN; i++)
+		id[i] = hex[raw[i] & 15];
+	id[RUN_ID_LEN] = '\0';
+	return 0;
+}
+
+/* Everything decided: start it, or answer a machine that cannot make a sandbox. */
+static int start(const struct typed *t, struct policy *policy, struct sandbox_plan *plan,
+		 const char *id, const struct weir_dirs *dirs)
+{
+	SCOPED_FREE char *audit = NULL;
+	struct run run = { .policy = policy, .plan = plan, .name = t->name };
+	struct err e = { 0 };
+	int status;
+
+	(void)memcpy(run.id, id, sizeof(run.id));
+	run.command = t->argv[0];
+	run.status_fd = t->status_fd;
+	run.quiet = t->quiet;
+	run.verbose = t->verbose;
+	if (policy_audit_sink(policy) == AUDIT_FILE && !policy_audit_file(policy)) {
+		if (asprintf(&audit, "%s/audit.jsonl", dirs->state) < 0) {
+			audit = NULL;
+			err_set(&e, ENOMEM, "name the audit log");
+			return cli_fail(&e);
+		}
+		run.audit_path = audit;
+	} else if (policy_audit_sink(policy) == AUDIT_FILE) {
+		run.audit_path = policy_audit_file(policy);
+	}
+	status = monitor_main(&run, &e);
+	if (!e.what[0])
+		return status;
+	if (e.unavailable && policy_unavailable(policy) != UNAVAILABLE_ERROR)
+		return run_unsandboxed(&run, policy_unavailable(policy), t->argv, &e);
+	err_print(&e);
+	return status;
+}
+
+static int prepare(const struct typed *t, struct err *e, int *status)
+{
+	struct policy *policy = NULL;
+	struct sandbox_plan plan = { 0 };
+	struct surroundings at = { 0 };
+	char id[RUN_ID_LEN + 1];
+	int r = make_id(id, e);
+
+	if (r == 0)
+		r = layers_load(&t->layers, &policy, &at, e);
+	if (r < 0)
+		return r;
+	r = plan_build(&plan,
+		       &(struct plan_in){ .policy = policy,
+					  .who = &at.who,
+					  .place = &at.place,
+					  .dirs = &at.dirs,
+					  .argv = t->argv,
+					  .environ = environ,
+					  .keep_fds = t->keep_fds,
+					  .nkeep = t->nkeep,
+					  .id = id,
+					  .quiet = t->quiet,
+					  .verbose = t->verbose },
+		       e);
+	if (r >= 0) {
+		*status = start(t, policy, &plan, id, &at.dirs);
+		plan_free(&plan);
+	}
+	surroundings_free(&at);
+	policy_free(policy);
+	return r;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct typed t = { .status_fd = -1 };
+	struct err e = { 0 };
+	int r, status = EXIT_WEIR;
+
+	r = read_options(&t, argc, argv, &e);
+	if (r >= 0 && t.help) {
+		layers_options_free(&t.layers);
+		(void)fputs(usage, stdout);
+		return fflush(stdout) == 0 ? 0 : EXIT_WEIR;
+	}
+	if (r >= 0 && t.status_fd >= 0)
+		r = fd_set_cloexec(t.status_fd, true);
+	if (r >= 0)
+		r = prepare(&t, &e, &status);
+	layers_options_free(&t.layers);
+	return r < 0 ? cli_fail(&e) : status;
+}
