@@ -17,12 +17,14 @@
 #include "broker/cli/plan.h"
 #include "broker/cli/unsandboxed.h"
 #include "broker/monitor/monitor.h"
+#include "broker/worker/worker.h"
 #include "common/err.h"
 #include "common/fd.h"
 #include "common/num.h"
 #include "common/scope.h"
 #include "policy/policy.h"
 #include "sandbox/plan.h"
+#include "sandbox/sandbox.h"
 
 #define KEEP_FDS_MAX 64
 #define NAME_MAX_BYTES 64
@@ -310,6 +312,8 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.status_fd = t->status_fd;
 	run.quiet = t->quiet;
 	run.verbose = t->verbose;
+	run.sandbox_start = sandbox_start;
+	run.nursery_start = nursery_start;
 	if (policy_audit_sink(policy) == AUDIT_FILE && !policy_audit_file(policy)) {
 		if (asprintf(&audit, "%s/audit.jsonl", dirs->state) < 0) {
 			audit = NULL;

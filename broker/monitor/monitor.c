@@ -23,7 +23,6 @@
 #include "broker/monitor/state.h"
 #include "broker/monitor/status.h"
 #include "broker/monitor/workers.h"
-#include "broker/worker/worker.h"
 #include "common/err.h"
 #include "common/fd.h"
 #include "common/filter.h"
@@ -32,7 +31,6 @@
 #include "common/scope.h"
 #include "policy/policy.h"
 #include "sandbox/plan.h"
-#include "sandbox/sandbox.h"
 
 #define OUT_DRAIN_S 60.0 /* a terminal held by ^S keeps the last output for so long */
 
@@ -305,7 +303,7 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");
 	m->shim_sock = sv[0];
-	r = sandbox_start(plan, sv[1], &m->shim_pid, &m->shim_pidfd, e);
+	r = m->run->sandbox_start(plan, sv[1], &m->shim_pid, &m->shim_pidfd, e);
 	(void)close(sv[1]);
 	memcpy(plan->stdio, stdio, sizeof(stdio));
 	if (r < 0)
@@ -341,7 +339,7 @@ static int broker_begin(struct monitor *m, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");
 	m->nursery_sock = sv[0];
-	r = nursery_start(sv[1], &pid, &m->nursery_pidfd, e);
+	r = m->run->nursery_start(sv[1], &pid, &m->nursery_pidfd, e);
 	(void)close(sv[1]);
 	if (r < 0)
 		return r;

@@ -4,6 +4,7 @@
 #define WEIR_BROKER_MONITOR_MONITOR_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct err;
 struct policy;
@@ -21,6 +22,11 @@ struct run {
 	const char *command;	/* argv[0], for messages */
 	int status_fd;		/* --status-fd, or -1 */
 	bool quiet, verbose;
+	/* sandbox_start() and nursery_start(): the monitor is linked with neither, so that no call
+	 * of its own reaches their folders */
+	int (*sandbox_start)(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
+			     struct err *e);
+	int (*nursery_start)(int sock, pid_t *pid, int *pidfd, struct err *e);
 };
 
 /**

@@ -41,10 +41,27 @@ bool notices_first(struct notices *n, const char *host, uint16_t port)
 	return true;
 }
 
-void notices_refused(struct notices *n, const char *host, uint16_t port, const char *text)
+void notices_line(char *out, size_t room, const char *text)
 {
 	static const char lead[] = "weir: "; /* note() puts it there itself */
-	int len = (int)strcspn(text, "\n");
+	size_t n = 0;
+
+	if (strncmp(text, lead, sizeof(lead) - 1) == 0)
+		text += sizeof(lead) - 1;
+	for (; *text && n + 3 < room; text++) {
+		if (*text != '\n') {
+			out[n++] = *text;
+		} else if (text[1]) {
+			out[n++] = ';';
+			out[n++] = ' ';
+		}
+	}
+	out[n] = '\0';
+}
+
+void notices_refused(struct notices *n, const char *host, uint16_t port, const char *text)
+{
+	char line[MSG_TEXT_MAX + 64];
 	bool was_full = n->full;
 
 	if (n->quiet)
@@ -52,11 +69,13 @@ void notices_refused(struct notices *n, const char *host, uint16_t port, const c
 	if (!notices_first(n, host, port)) {
 		if (n->full && !was_full)
 			note("many hosts were refused: further ones are in the audit log only");
-	} else if (strncmp(text, lead, sizeof(lead) - 1) == 0) {
-		note("%.*s", len - (int)(sizeof(lead) - 1), text + sizeof(lead) - 1);
-	} else { /* nothing canonical to name */
-		note("'%s': %.*s", host, len, text);
+		return;
 	}
+	notices_line(line, sizeof(line), text);
+	if (strncmp(text, "weir: ", 6) == 0)
+		note("%s", line);
+	else /* nothing canonical to name */
+		note("'%s': %s", host, line);
 }
 
 void notices_free(struct notices *n)

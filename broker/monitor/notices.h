@@ -18,8 +18,11 @@ struct notices {
 /** notices_first() - is this the first time? Remembers it. Beyond NOTICES_MAX: false, and @full
  * becomes true. @host: canonical or escaped */
 bool notices_first(struct notices *n, const char *host, uint16_t port);
+/** notices_line() - the lines of a refusal as one, "; " between them, without the leading "weir: ".
+ * @out: always a string; cut to @room */
+void notices_line(char *out, size_t room, const char *text);
 /** notices_refused() - print the line, once for each host:port, unless quiet.
- * @text: the refusal; its first line is what is printed */
+ * @text: the refusal, all its lines: the person gets the same reason and remedy as the program */
 void notices_refused(struct notices *n, const char *host, uint16_t port, const char *text);
 void notices_free(struct notices *n);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* tests/unit/monitor_main_test.c - whole runs of the monitor, locked as in a real one, whose shim,
- * nursery and worker are small processes of this test (sandbox_start() and nursery_start() below
- * take the place of the real ones when this program is linked). Each run is a process of its own,
+ * nursery and worker are small processes of this test. Each run is a process of its own,
  * because the lock cannot be taken off. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +16,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "broker/worker/worker.h"
-#include "sandbox/sandbox.h"
 #include "tests/unit/monitor_fixture.h"
 
 static struct {
@@ -81,8 +78,8 @@ static pid_t process(void (*main_of)(int), int sock, int *pidfd)
 	return pid;
 }
 
-int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
-		  struct err *e)
+static int stub_sandbox(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
+			struct err *e)
 {
 	(void)plan;
 	if (script.start_fails) {
@@ -112,7 +109,7 @@ static void nursery(int sock)
 	}
 }
 
-int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
+static int stub_nursery(int sock, pid_t *pid, int *pidfd, struct err *e)
 {
 	(void)e;
 	*pid = process(nursery, sock, pidfd);
@@ -249,6 +246,8 @@ static int run_monitor(const char *policy, void (*during)(pid_t))
 			   .id = "0123456789ab",
 			   .audit_path = log_path,
 			   .status_fd = -1,
+			   .sandbox_start = stub_sandbox,
+			   .nursery_start = stub_nursery,
 			   .quiet = true };
 	int status;
 	pid_t pid = fork();

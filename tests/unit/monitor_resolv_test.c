@@ -99,6 +99,17 @@ static void a_host_is_told_about_once_for_each_port(void **state)
 	notices_free(&n);
 }
 
+static void a_refusal_is_told_whole_in_one_line(void **state)
+{
+	char line[128], cut[8];
+
+	(void)state;
+	notices_line(line, sizeof(line), "weir: a:1 is not allowed\nno rule\nto allow it: x\n");
+	assert_string_equal(line, "a:1 is not allowed; no rule; to allow it: x");
+	notices_line(cut, sizeof(cut), "abcdefghij\n");
+	assert_string_equal(cut, "abcde");
+}
+
 static void a_thousand_hosts_do_not_grow_the_table(void **state)
 {
 	struct notices n = { 0 };
@@ -124,6 +135,7 @@ int main(void)
 						path_drop),
 		cmocka_unit_test_setup_teardown(a_change_is_followed, path_make, path_drop),
 		cmocka_unit_test(a_host_is_told_about_once_for_each_port),
+		cmocka_unit_test(a_refusal_is_told_whole_in_one_line),
 		cmocka_unit_test(a_thousand_hosts_do_not_grow_the_table),
 	};
 
