@@ -61,13 +61,12 @@ run_pytest() { # EXPRESSION
 	ls tests/system/test_*.py >/dev/null 2>&1 || return 0
 	WEIR_BUILD="$PWD/$B" WEIR_SAN="$san" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest \
 		-p no:cacheprovider -q -ra --color=no -m "$1" tests/system | tee "$log"
-	local rc=${PIPESTATUS[0]} last ok bad
+	local rc=${PIPESTATUS[0]} last bad
 	last=$(grep -E '(passed|failed|error|skipped|deselected|no tests ran)' "$log" | tail -1)
-	word() { sed -nE "s/.*[^0-9]?([0-9]+) $1s?(,| in|\$).*/\1/p" <<<" $last"; }
-	ok=$(word passed) bad=$(word failed)
-	passed=$((passed + ${ok:-0}))
-	bad=$((${bad:-0} + $(word error || true) + 0))
-	skipped=$((skipped + $(word skipped) + 0))
+	word() { grep -oE "[0-9]+ $1" <<<"$last" | grep -oE '^[0-9]+' || echo 0; }
+	passed=$((passed + $(word passed)))
+	bad=$(($(word failed) + $(word error)))
+	skipped=$((skipped + $(word skipped)))
 	# status 5: nothing was selected, which is no success either
 	if [ "$rc" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
 	failed=$((failed + bad))
