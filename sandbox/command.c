@@ -21,13 +21,14 @@
 #include "common/lock.h"
 #include "common/scope.h"
 #include "sandbox/plan.h"
+#include "shim/shim.h"
 
 /** struct outcome - what the child leaves behind when it did not become CMD */
 struct outcome {
 	int num;
 	enum exec_stage stage;
-	const char *step;    /* what failed, when it is not execve */
-	bool there;	     /* execve said ENOENT of a file that exists */
+	const char *step;     /* what failed, when it is not execve */
+	bool there;	      /* execve said ENOENT of a file that exists */
 	char tried[PATH_MAX]; /* the file execve was given last */
 };
 
@@ -111,16 +112,19 @@ static void exec_search(struct outcome *o, const struct sandbox_plan *p)
 		o->num = exec_one(o, cmd, p);
 		return;
 	}
-	for (dir = dir ? dir : ""; ; dir++) {
+	for (dir = dir ? dir : "";; dir++) {
 		size_t len = strcspn(dir, ":");
-		int n = snprintf(file, sizeof(file), "%.*s%s%s", (int)len, dir, len ? "/" : "", cmd);
-		int num = n < 0 || (size_t)n >= sizeof(file) ? ENAMETOOLONG :
-			  access(file, F_OK) < 0	     ? errno : /* cheaper than a failed execve */
-							       exec_one(o, file, p);
+		int n = snprintf(file, sizeof(file), "%.*s%s%s", (int)len, dir, len ? "/" : "",
+				 cmd);
+		int num = n < 0 || (size_t)n >= sizeof(file) ? ENAMETOOLONG
+			  : access(file, F_OK) < 0	     ? errno
+							     : /* cheaper than a failed execve */
+				  exec_one(o, file, p);
 
 		if (num == EACCES)
 			kept = EACCES;
-		else if ((num != ENOENT && num != ENOTDIR && num != ENAMETOOLONG && num != ELOOP) || o->there) {
+		else if ((num != ENOENT && num != ENOTDIR && num != ENAMETOOLONG && num != ELOOP) ||
+			 o->there) {
 			o->num = num;
 			return;
 		}
@@ -141,10 +145,14 @@ static void step_failed(struct outcome *o, int num, enum exec_stage stage, const
 
 /* In the child. Returns only when CMD does not run, with @o filled in. */
 __attribute__((noinline)) static void child_run(struct outcome *o, const struct sandbox_plan *p,
-						const int *keep)
+						const int *keep, int report)
 {
+	static struct keeper_report starting = { .kind = KEEPER_STARTING };
 	int r;
 
+	starting.value = (uint32_t)getpid();
+	if ((r = keeper_write(report, &starting)) < 0)
+		return step_failed(o, r, STAGE_SETUP, "announce the command");
 	if (setsid() < 0)
 		return step_failed(o, errno, STAGE_SETUP, "make a session for the command");
 	if ((r = stdio_place(p->stdio)) < 0)
@@ -164,8 +172,11 @@ static void text_absent(struct err *e, const struct sandbox_plan *p, const struc
 	const char *cmd = p->argv[0];
 
 	if (o->there) {
-		(void)err_set(e, ENOENT, "'%s' is there, but what it needs to start is not", o->tried);
-		(void)err_why(e, "the interpreter in its first line or ELF header is not visible in view project");
+		(void)err_set(e, ENOENT, "'%s' is there, but what it needs to start is not",
+			      o->tried);
+		(void)err_why(
+			e,
+			"the interpreter in its first line or ELF header is not visible in view project");
 	} else if (p->cmd_host) {
 		(void)err_set(e, ENOENT, "'%s' is not visible in view project", p->cmd_host);
 		(void)err_fix(e, "weir run -r %s -- %s …", p->cmd_host, cmd);
@@ -184,7 +195,9 @@ static void text_exec(struct err *e, const struct sandbox_plan *p, const struct 
 	}
 	(void)err_set(e, o->num, "cannot execute '%s'", file);
 	if (o->num == ENOEXEC) {
-		(void)err_why(e, "it is neither a program for this machine nor a script that begins with #!");
+		(void)err_why(
+			e,
+			"it is neither a program for this machine nor a script that begins with #!");
 		(void)err_fix(e, "weir run -- sh %s …", file);
 	} else if (o->num == E2BIG) {
 		(void)err_why(e, "its arguments and environment are larger than this system takes");
@@ -207,7 +220,8 @@ static void fail_text(struct err *e, const struct sandbox_plan *p, const struct 
 	}
 }
 
-pid_t command_start(const struct sandbox_plan *plan, enum exec_stage *stage, struct err *e)
+pid_t command_start(const struct sandbox_plan *plan, int report, enum exec_stage *stage,
+		    struct err *e)
 {
 	static struct outcome o; /* written by the child, read here: never in a register */
 	int keep[PLAN_KEEP_MAX];
@@ -225,7 +239,7 @@ pid_t command_start(const struct sandbox_plan *plan, enum exec_stage *stage, str
 	qsort(keep, plan->nkeep, sizeof(keep[0]), fd_compare);
 	pid = vfork();
 	if (pid == 0) {
-		child_run(&o, plan, keep);
+		child_run(&o, plan, keep, report);
 		_exit(127);
 	}
 	if (pid < 0)

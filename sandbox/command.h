@@ -14,10 +14,12 @@ struct sandbox_plan;
  * command_start() - vfork CMD, which closes what is not its own and executes argv
  * Call with no capability left, no_new_privs and CMD's filter in force, all signals blocked, in the
  * finished tree.
- * @plan:  read only
- * @stage: what failed, when CMD could not be started
+ * @plan:   read only
+ * @report: the keeper's pipe: KEEPER_STARTING is written to it
+ * @stage:  what failed, when CMD could not be started
  *
  * Return: CMD's pid, or -errno with @stage and @e: one clear text */
-pid_t command_start(const struct sandbox_plan *plan, enum exec_stage *stage, struct err *e);
+pid_t command_start(const struct sandbox_plan *plan, int report, enum exec_stage *stage,
+		    struct err *e);
 
 #endif

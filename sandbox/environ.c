@@ -79,7 +79,8 @@ static const struct {
 	{ "TMPDIR", NEVER, "set: /tmp is private" },
 	{ "XDG_*", NEVER, "set: the directories are private; sessions and seats are the host's" },
 	{ "WEIR*", NEVER, "set, or weir's own" },
-	{ "HTTP_PROXY", NEVER, "the host's proxy, perhaps with a password: the broker uses it, not CMD" },
+	{ "HTTP_PROXY", NEVER,
+	  "the host's proxy, perhaps with a password: the broker uses it, not CMD" },
 	{ "HTTPS_PROXY", NEVER, "as HTTP_PROXY" },
 	{ "ALL_PROXY", NEVER, "as HTTP_PROXY" },
 	{ "FTP_PROXY", NEVER, "as HTTP_PROXY" },
@@ -112,12 +113,13 @@ static const struct {
 };
 
 /* Names whose values are secrets. */
-static const char *const secret_parts[] = { "token", "secret", "passw", "passphrase", "credential",
-					    "apikey", "api_key", "private_key" };
+static const char *const secret_parts[] = { "token",	  "secret", "passw",   "passphrase",
+					    "credential", "apikey", "api_key", "private_key" };
 /* Beginnings of keys that services hand out. */
-static const char *const secret_starts[] = { "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-",
-					     "xoxb-", "xoxp-", "xoxa-", "AKIA", "ASIA", "hf_",
-					     "npm_", "pypi-", "-----BEGIN" };
+static const char *const secret_starts[] = {
+	"ghp_",	 "gho_", "ghs_", "github_pat_", "glpat-", "sk-",   "xoxb-",	"xoxp-",
+	"xoxa-", "AKIA", "ASIA", "hf_",		"npm_",	  "pypi-", "-----BEGIN"
+};
 
 struct build {
 	const struct environ_in *in;
@@ -337,8 +339,8 @@ static int own_set(struct build *b)
 	const struct environ_in *in = b->in;
 	char run[40];
 	const char *const vars[][2] = {
-		{ "HOME", in->home },	  { "USER", in->user },	       { "LOGNAME", in->user },
-		{ "SHELL", in->shell },	  { "PWD", in->cwd },	       { "TMPDIR", "/tmp" },
+		{ "HOME", in->home },	    { "USER", in->user }, { "LOGNAME", in->user },
+		{ "SHELL", in->shell },	    { "PWD", in->cwd },	  { "TMPDIR", "/tmp" },
 		{ "XDG_RUNTIME_DIR", run },
 	};
 	static const char *const xdg[][2] = { { "XDG_CONFIG_HOME", "/.config" },
@@ -360,14 +362,15 @@ static int own_set(struct build *b)
 			return r;
 	}
 	if (!host_value(in, "PATH"))
-		return put_one(b, "PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
+		return put_one(b, "PATH",
+			       "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
 	return 0;
 }
 
 static int proxy_set(struct build *b)
 {
-	static const char *const names[] = { "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy",
-					     "https_proxy", "all_proxy" };
+	static const char *const names[] = { "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+					     "http_proxy", "https_proxy", "all_proxy" };
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)

@@ -18,7 +18,7 @@ struct environ_word {
 };
 
 struct environ_in {
-	char *const *host; /* weir's own environment */
+	char *const *host;			    /* weir's own environment */
 	const char *home, *user, *shell, *cwd, *id; /* as the command sees them */
 	uid_t uid;
 	bool proxy; /* network allowlist: name the broker */

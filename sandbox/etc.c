@@ -23,14 +23,15 @@
 #include "sandbox/plan.h"
 #include "sandbox/tree.h"
 
-#define COPY_MAX (1 << 20)  /* bytes of a file that is copied when there is no overlay */
-#define SCAN_DEPTH 8	    /* below /etc, as root */
-#define SCAN_NAMES 20000    /* looked at, as root; more is an error, not a hole */
+#define COPY_MAX (1 << 20) /* bytes of a file that is copied when there is no overlay */
+#define SCAN_DEPTH 8	   /* below /etc, as root */
+#define SCAN_NAMES 20000   /* looked at, as root; more is an error, not a hole */
 #define SSH_CONFIG_D "/var/lib/weir/ssh_config.d"
 
 /* Names below /etc that are never inside, and what they hold. A whiteout costs two microseconds of
  * each launch, so the first table has what may be readable by everybody somewhere; the second has
  * what its owner keeps to root everywhere, and is hidden when root runs weir. */
+/* clang-format off */
 static const char *const secret[] = {
 	"shadow", "shadow-", "gshadow", "gshadow-",		/* password hashes */
 	"sudoers", "sudoers.d",					/* who may be root */
@@ -51,10 +52,12 @@ static const char *const secret_root[] = {
 	"msmtprc", "fetchmailrc", "davfs2/secrets",
 	"crypttab", "cryptsetup-keys.d", "credstore", "credstore.encrypted",
 };
+/* clang-format on */
 
 /* Names that this file writes itself, so that a copy entry by entry passes them over. */
-static const char *const own[] = { "passwd", "passwd-", "group", "group-", "hosts", "resolv.conf",
-				   "nsswitch.conf", "hostname", "machine-id", "mtab" };
+static const char *const own[] = { "passwd",	 "passwd-",	"group",	 "group-",
+				   "hosts",	 "resolv.conf", "nsswitch.conf", "hostname",
+				   "machine-id", "mtab" };
 
 static int passwd_write(int at, const struct sandbox_plan *p, struct err *e)
 {
@@ -63,9 +66,10 @@ static int passwd_write(int at, const struct sandbox_plan *p, struct err *e)
 
 	if (p->uid != 0)
 		n = snprintf(text, sizeof(text), "root:x:0:0:root:/root:/usr/sbin/nologin\n");
-	n += snprintf(text + n, sizeof(text) - (size_t)n,
-		      "%s:x:%u:%u:%s:%s:%s\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		      p->user, p->uid, p->gid, p->user, p->home, p->shell);
+	n += snprintf(
+		text + n, sizeof(text) - (size_t)n,
+		"%s:x:%u:%u:%s:%s:%s\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+		p->user, p->uid, p->gid, p->user, p->home, p->shell);
 	if ((size_t)n >= sizeof(text))
 		return err_set(e, ENAMETOOLONG, "write '/etc/passwd' inside");
 	if ((r = tree_write(at, "passwd", 0644, text, e)) < 0)
@@ -171,7 +175,8 @@ static int scan_entry(struct scan *s, int dir, const char *prefix, const char *n
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(st.st_mode))
 		return 0; /* gone, or a name for something that is judged where it stands */
 	if (S_ISDIR(st.st_mode) && (st.st_mode & 05) == 05) {
-		SCOPED_FD int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		SCOPED_FD int fd = openat(dir, name,
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 		if (fd < 0 || depth >= SCAN_DEPTH)
 			return tree_whiteout(s->layer, path, s->e);
@@ -222,7 +227,8 @@ static int suffix_scan(int layer, int etc, struct err *e)
 		return err_set(e, errno, "open '/etc'");
 	while ((n = getdents64(fd, buf, sizeof(buf))) > 0)
 		for (ssize_t at = 0; at < n;) {
-			const struct dirent64 *ent = (const struct dirent64 *)(const void *)(buf + at);
+			const struct dirent64 *ent =
+				(const struct dirent64 *)(const void *)(buf + at);
 
 			if (name_secret(ent->d_name) &&
 			    (r = tree_whiteout(layer, ent->d_name, e)) < 0)
@@ -307,22 +313,23 @@ static int copy_entry(struct tree *t, int dir, int to, const char *prefix, const
 	if (n < 0 || (size_t)n >= sizeof(path) || ++*names > SCAN_NAMES)
 		return err_set(e, E2BIG, "copy '/etc'");
 	if (in_table(secret, ARRAY_LEN(secret), path) ||
-	    in_table(secret_root, ARRAY_LEN(secret_root), path) || in_table(own, ARRAY_LEN(own), path) ||
-	    str_eq(path, "ssh/ssh_config.d") || (!*prefix && name_secret(name)) ||
-	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	    in_table(secret_root, ARRAY_LEN(secret_root), path) ||
+	    in_table(own, ARRAY_LEN(own), path) || str_eq(path, "ssh/ssh_config.d") ||
+	    (!*prefix && name_secret(name)) || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	if (S_ISLNK(st.st_mode)) {
 		r = copy_link(dir, to, name);
 	} else if (S_ISREG(st.st_mode) && (st.st_mode & S_IROTH)) {
 		r = copy_file(dir, to, name, &st);
 	} else if (S_ISDIR(st.st_mode) && (st.st_mode & 05) == 05 && depth < SCAN_DEPTH) {
-		SCOPED_FD int in = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		SCOPED_FD int in = openat(dir, name,
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		SCOPED_FD int under = in < 0 ? -1 : tree_dir(to, name, 0755, e);
 
 		if (in < 0)
 			return 0;
-		return under < 0 ? under :
-				   copy_dir(t, take_fd(&in), under, path, depth + 1, names, e);
+		return under < 0 ? under
+				 : copy_dir(t, take_fd(&in), under, path, depth + 1, names, e);
 	}
 	return r < 0 ? err_set(e, -r, "copy '/etc/%s'", path) : 0;
 }

@@ -3,6 +3,19 @@
 #ifndef WEIR_SANDBOX_MEMORY_H
 #define WEIR_SANDBOX_MEMORY_H
 
+/* AddressSanitizer keeps its own record of heap and stacks beside them: its builds, which never ship,
+ * forget nothing and stay on the stack they have. */
+#if defined(__SANITIZE_ADDRESS__)
+#define MEMORY_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MEMORY_SANITIZED 1
+#endif
+#endif
+#ifndef MEMORY_SANITIZED
+#define MEMORY_SANITIZED 0
+#endif
+
 /**
  * memory_forget() - drop the heap, the old stack and with it argv and the environment
  * For a copy of the command's process that will never return into it: call it on another stack than

@@ -9,7 +9,11 @@
 void plan_init(struct sandbox_plan *p)
 {
 	*p = (struct sandbox_plan){
-		.project_fd = -1, .git_fd = -1, .weir_fd = -1, .exe_fd = -1, .stdio = { 0, 1, 2 },
+		.project_fd = -1,
+		.git_fd = -1,
+		.weir_fd = -1,
+		.exe_fd = -1,
+		.stdio = { 0, 1, 2 },
 	};
 }
 

@@ -12,10 +12,10 @@
 
 /** struct plan_grant - one directory or file of the host that appears inside */
 struct plan_grant {
-	int fd;			/* O_PATH, opened once by openat2; what is mounted is this */
-	char *path;		/* canonical: where it is mounted */
+	int fd;			     /* O_PATH, opened once by openat2; what is mounted is this */
+	char *path;		     /* canonical: where it is mounted */
 	bool write, is_dir, overlay; /* overlay: read-only through credential whiteouts */
-	bool bare;		/* nothing of hidden[] can lie beneath: a plain bind may replace the overlay */
+	bool bare; /* nothing of hidden[] can lie beneath: a plain bind may replace the overlay */
 };
 /** struct plan_link - a symlink re-created inside, so that the user's spelling works */
 struct plan_link {
@@ -29,39 +29,39 @@ struct plan_link {
 #define PLAN_MACHINE_ID_LEN 32
 
 struct sandbox_plan {
-	bool net_host;		/* network allow: stay in the host's network namespace */
-	bool listeners;		/* network allowlist: make 127.0.0.1:3128 and [::1]:3128 */
+	bool net_host;	/* network allow: stay in the host's network namespace */
+	bool listeners; /* network allowlist: make 127.0.0.1:3128 and [::1]:3128 */
 	uid_t uid;
 	gid_t gid;
-	char *user, *group;	/* names for passwd and group inside */
+	char *user, *group; /* names for passwd and group inside */
 	char *shell;
-	char *home;		/* canonical $HOME; a private tmpfs inside */
+	char *home; /* canonical $HOME; a private tmpfs inside */
 	char *hostname;
 	char machine_id[PLAN_MACHINE_ID_LEN + 1];
-	char *project;		/* canonical P, NULL when it may not be shared */
-	int project_fd;		/* O_PATH, or -1 */
-	bool project_write;	/* false: read-only, through an overlay with whiteouts */
-	bool project_bare;	/* as plan_grant.bare */
-	char *git;		/* P/.git (directory or file) to bind onto itself read-only; NULL: none */
-	int git_fd;		/* O_PATH, or -1 */
-	char *weir;		/* P/.weir, likewise */
+	char *project;	    /* canonical P, NULL when it may not be shared */
+	int project_fd;	    /* O_PATH, or -1 */
+	bool project_write; /* false: read-only, through an overlay with whiteouts */
+	bool project_bare;  /* as plan_grant.bare */
+	char *git;  /* P/.git (directory or file) to bind onto itself read-only; NULL: none */
+	int git_fd; /* O_PATH, or -1 */
+	char *weir; /* P/.weir, likewise */
 	int weir_fd;
-	char *cwd;		/* absolute, as the command sees it; the user's spelling */
+	char *cwd;		   /* absolute, as the command sees it; the user's spelling */
 	struct plan_grant *grants; /* sorted by path: a parent before what lies beneath it */
 	size_t ngrants;
 	struct plan_link *links;
 	size_t nlinks;
-	char **hidden;		/* canonical paths that no overlay may show */
+	char **hidden; /* canonical paths that no overlay may show */
 	size_t nhidden;
-	char *hosts;		/* text of /etc/hosts inside */
-	char **argv;		/* CMD and its arguments */
-	char **envp;		/* the environment inside, complete */
-	char *cmd_host;		/* where the host has CMD, when that is not visible inside; or NULL */
-	int stdio[3];		/* what becomes 0, 1, 2; >= 0 */
-	int *keep_fds;		/* kept under their own numbers, all > 2 */
+	char *hosts;	/* text of /etc/hosts inside */
+	char **argv;	/* CMD and its arguments */
+	char **envp;	/* the environment inside, complete */
+	char *cmd_host; /* where the host has CMD, when that is not visible inside; or NULL */
+	int stdio[3];	/* what becomes 0, 1, 2; >= 0 */
+	int *keep_fds;	/* kept under their own numbers, all > 2 */
 	size_t nkeep;
-	int exe_fd;		/* weir's own program: /run/weir/weir */
-	char *exe;		/* its path on the host */
+	int exe_fd; /* weir's own program: /run/weir/weir */
+	char *exe;  /* its path on the host */
 };
 
 /** plan_init() - an empty plan: no descriptor, so that plan_free() may follow at any time */

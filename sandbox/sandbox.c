@@ -52,7 +52,8 @@ static struct msg_wr out; /* 16 KiB: not on the child's stack */
 
 __attribute__((noreturn)) static void child_fail(int sock, const struct err *e)
 {
-	struct msg_execfail m = { .stage = STAGE_SETUP, .unavailable = e->unavailable,
+	struct msg_execfail m = { .stage = STAGE_SETUP,
+				  .unavailable = e->unavailable,
 				  .num = (uint32_t)e->num };
 
 	(void)snprintf(m.what, sizeof(m.what), "%s", e->what);
@@ -87,8 +88,12 @@ static int namespaces_refused(struct err *e)
 
 	e->unavailable = true;
 	if (sysctl_is("kernel/apparmor_restrict_unprivileged_userns", "1")) {
-		(void)err_why(e, "kernel.apparmor_restrict_unprivileged_userns is 1 and weir has no AppArmor profile");
-		return err_fix(e, "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for weir with 'userns,'");
+		(void)err_why(
+			e,
+			"kernel.apparmor_restrict_unprivileged_userns is 1 and weir has no AppArmor profile");
+		return err_fix(
+			e,
+			"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for weir with 'userns,'");
 	}
 	if (sysctl_is("kernel/unprivileged_userns_clone", "0")) {
 		(void)err_why(e, "kernel.unprivileged_userns_clone is 0");
@@ -99,14 +104,22 @@ static int namespaces_refused(struct err *e)
 		return err_fix(e, "sudo sysctl user.max_user_namespaces=15000");
 	}
 	if (num == ENOSPC || num == EUSERS) {
-		(void)err_why(e, "as many namespaces exist as user.max_*_namespaces allows, or they are nested too deep");
-		return err_fix(e, "end other sandboxes, or raise user.max_net_namespaces and its like by sysctl");
+		(void)err_why(
+			e,
+			"as many namespaces exist as user.max_*_namespaces allows, or they are nested too deep");
+		return err_fix(
+			e,
+			"end other sandboxes, or raise user.max_net_namespaces and its like by sysctl");
 	}
 	if (num == EINVAL || num == ENOSYS)
 		return err_why(e, "this kernel was built without the namespaces that weir needs");
 	if (num == EPERM || num == EACCES) {
-		(void)err_why(e, "something forbids it: a container's seccomp profile, a chroot, a security module");
-		return err_fix(e, "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined");
+		(void)err_why(
+			e,
+			"something forbids it: a container's seccomp profile, a chroot, a security module");
+		return err_fix(
+			e,
+			"docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined");
 	}
 	return -num;
 }
@@ -126,7 +139,8 @@ static int strays_close(const struct child *c, struct err *e)
 	const struct sandbox_plan *p = c->plan;
 	int keep[PLAN_GRANTS_MAX + PLAN_KEEP_MAX + 16];
 	size_t n = 0;
-	unsigned from = 3; /* 0, 1, 2 stay until the shim and CMD replace them: no number is reused */
+	unsigned from =
+		3; /* 0, 1, 2 stay until the shim and CMD replace them: no number is reused */
 
 	if (p->ngrants > PLAN_GRANTS_MAX || p->nkeep > PLAN_KEEP_MAX)
 		return err_set(e, E2BIG, "start a sandbox with that many grants or descriptors");
@@ -194,7 +208,8 @@ static int session_make(struct err *e)
 	if (setsid() < 0)
 		return err_set(e, errno, "make a session for the sandbox");
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
-	    errno != EPERM) /* built without keys, or a container's filter keeps them away already */
+	    errno !=
+		    EPERM) /* built without keys, or a container's filter keeps them away already */
 		return err_set(e, errno, "make a session keyring");
 	return 0;
 }
@@ -219,7 +234,8 @@ static int network_make(struct child *c, struct err *e)
 
 static int listeners_send(struct child *c, struct err *e)
 {
-	const struct msg_listeners m = { .nlisten = (uint8_t)c->nlisten, .has_diag = c->diag >= 0,
+	const struct msg_listeners m = { .nlisten = (uint8_t)c->nlisten,
+					 .has_diag = c->diag >= 0,
 					 .has_proc = c->proc >= 0 };
 	int fds[4], r;
 	size_t n = 0;
@@ -352,8 +368,10 @@ __attribute__((noreturn)) static void keeper_begin(const struct child *c, int re
 	}
 	if (read(go, &byte, 1) != 1) /* pid 1 has failed and said so */
 		_exit(EXIT_WEIR);
+	if (chdir("/") < 0) /* pivot_root moved this process's root, not where it stood */
+		_exit(EXIT_WEIR);
 	(void)close(go);
-	cmd = command_start(c->plan, &stage, &e);
+	cmd = command_start(c->plan, report_to, &stage, &e);
 	if (cmd < 0) {
 		report_fail(report_to, stage, &e);
 		_exit(0);
@@ -432,14 +450,20 @@ static pid_t child_clone(void *stack, struct child *c, int *pidfd)
 
 	if (!c->plan->net_host)
 		flags |= CLONE_NEWNET;
+	if (MEMORY_SANITIZED) {
+		pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, pidfd, NULL, NULL);
+
+		return pid == 0 ? child_main(c) : pid;
+	}
 	return clone(child_main, (char *)stack + STACK_BYTES, flags, c, pidfd);
 }
 
 int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
 		  struct err *e)
 {
-	struct child c = { .plan = plan, .sock = shim_sock, .listeners = { -1, -1 }, .diag = -1,
-			   .proc = -1 };
+	struct child c = {
+		.plan = plan, .sock = shim_sock, .listeners = { -1, -1 }, .diag = -1, .proc = -1
+	};
 	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	int fd = -1, num;

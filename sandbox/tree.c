@@ -98,8 +98,8 @@ int tree_file(int at, const char *path, struct err *e)
 		return dir;
 	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT) {
-		SCOPED_FD int made =
-			openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		SCOPED_FD int made = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+					    0644);
 
 		if (made < 0 && errno != EEXIST)
 			return err_set(e, errno, "make '%s' inside", path);
@@ -146,7 +146,8 @@ int tree_whiteout(int at, const char *path, struct err *e)
 	int r = parents_make(at, path);
 
 	if (r < 0)
-		return r == -ENOTDIR ? 0 : err_set(e, -r, "hide '%s'", path); /* a parent is hidden */
+		return r == -ENOTDIR ? 0
+				     : err_set(e, -r, "hide '%s'", path); /* a parent is hidden */
 	if (mknodat(at, path, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
 		return err_set(e, errno, "hide '%s'", path);
 	return 0;
@@ -209,8 +210,8 @@ int tree_overlay(int layer, int lower, int on, const char *name, struct err *e)
 int tree_bind(int source, int on, unsigned long long attr, const char *name, struct err *e)
 {
 	struct mount_attr ma = { .attr_set = attr };
-	SCOPED_FD int mnt = open_tree(source, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE |
-							  OPEN_TREE_CLOEXEC);
+	SCOPED_FD int mnt = open_tree(
+		source, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
 	if (mnt < 0)
 		return err_set(e, errno, "clone the mount of '%s'", name);

@@ -28,7 +28,7 @@ int tree_enter(const struct sandbox_plan *plan, int *proc, struct err *e);
 struct tree {
 	const struct sandbox_plan *plan;
 	int stage, root;
-	dev_t dev; /* of the tmpfs */
+	dev_t dev;	 /* of the tmpfs */
 	unsigned layers; /* made so far */
 };
 

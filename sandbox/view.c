@@ -54,7 +54,9 @@ static int on_root(int mnt)
  * process, which stands below, does not see them but by descriptor. */
 static int stage_make(struct tree *t, struct err *e)
 {
-	static const char *const opts[][2] = { { "source", "weir" }, { "mode", "0755" }, { NULL, NULL } };
+	static const char *const opts[][2] = { { "source", "weir" },
+					       { "mode", "0755" },
+					       { NULL, NULL } };
 	struct mount_attr priv = { .propagation = MS_PRIVATE };
 	struct stat st;
 	int r;
@@ -105,14 +107,15 @@ static int private_dir(struct tree *t, const char *name, const char *path, mode_
 static int system_dir(struct tree *t, const char *path, struct err *e)
 {
 	struct mount_attr ma = { .attr_set = SAFE_RO };
-	SCOPED_FD int mnt = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-							      AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
+	SCOPED_FD int mnt = open_tree(AT_FDCWD, path,
+				      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
+					      AT_SYMLINK_NOFOLLOW);
 	SCOPED_FD int on = -1;
 
 	if (mnt < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ?
-			       0 :
-			       err_set(e, errno, "clone the mount of '%s'", path);
+		return errno == ENOENT || errno == ENOTDIR || errno == EACCES
+			       ? 0
+			       : err_set(e, errno, "clone the mount of '%s'", path);
 	if (mount_setattr(mnt, "", AT_EMPTY_PATH | AT_RECURSIVE, &ma, sizeof(ma)) < 0)
 		return err_set(e, errno, "set the flags of the mount of '%s'", path);
 	if (mkdirat(t->root, path + 1, 0755) < 0 && errno == ENOENT &&
@@ -123,8 +126,8 @@ static int system_dir(struct tree *t, const char *path, struct err *e)
 
 static int system_make(struct tree *t, struct err *e)
 {
-	static const char *const tops[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
-					    "/libx32", "/nix/store" };
+	static const char *const tops[] = { "/usr",   "/bin",	"/sbin",   "/lib",
+					    "/lib32", "/lib64", "/libx32", "/nix/store" };
 
 	for (size_t i = 0; i < ARRAY_LEN(tops); i++) {
 		char target[PATH_MAX];
@@ -146,11 +149,13 @@ static int system_make(struct tree *t, struct err *e)
 /* /var: what package managers, TeX, fonts and man read; the rest of the host's is not there. */
 static int var_make(struct tree *t, struct err *e)
 {
-	static const char *const parts[] = { "/var/lib/apt", "/var/lib/dpkg", "/var/lib/texmf",
-					     "/var/lib/ghc", "/var/lib/python", "/var/cache/apt",
+	static const char *const parts[] = { "/var/lib/apt",	      "/var/lib/dpkg",
+					     "/var/lib/texmf",	      "/var/lib/ghc",
+					     "/var/lib/python",	      "/var/cache/apt",
 					     "/var/cache/fontconfig", "/var/cache/man" };
 	static const char *const empty[] = { "var", "var/lib", "var/cache", "var/log" };
-	static const char *const links[][2] = { { "/run", "var/run" }, { "/run/lock", "var/lock" } };
+	static const char *const links[][2] = { { "/run", "var/run" },
+						{ "/run/lock", "var/lock" } };
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
@@ -171,7 +176,10 @@ static int run_make(struct tree *t, struct err *e)
 	const struct {
 		const char *name;
 		mode_t mode;
-	} dirs[] = { { "run", 0755 }, { "run/user", 0755 }, { user, 0700 }, { "run/lock", 01777 },
+	} dirs[] = { { "run", 0755 },
+		     { "run/user", 0755 },
+		     { user, 0700 },
+		     { "run/lock", 01777 },
 		     { "run/weir", 0755 } };
 
 	(void)snprintf(user, sizeof(user), "run/user/%u", t->plan->uid);
@@ -205,8 +213,8 @@ static int private_make(struct tree *t, struct err *e)
 static int dev_node(struct tree *t, const char *path, struct err *e)
 {
 	struct mount_attr ma = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC };
-	SCOPED_FD int mnt = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-							      AT_SYMLINK_NOFOLLOW);
+	SCOPED_FD int mnt = open_tree(AT_FDCWD, path,
+				      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
 
 	if (mnt < 0)
 		return err_set(e, errno, "clone '%s'", path);
@@ -218,8 +226,9 @@ static int dev_node(struct tree *t, const char *path, struct err *e)
 
 static int pts_make(struct tree *t, struct err *e)
 {
-	static const char *const opts[][2] = { { "newinstance", NULL }, { "ptmxmode", "0666" },
-					       { "mode", "0620" }, { NULL, NULL } };
+	static const char *const opts[][2] = {
+		{ "newinstance", NULL }, { "ptmxmode", "0666" }, { "mode", "0620" }, { NULL, NULL }
+	};
 	SCOPED_FD int mnt = fs_new("devpts", opts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
 
 	if (mnt < 0)
@@ -231,10 +240,10 @@ static int pts_make(struct tree *t, struct err *e)
 
 static int dev_make(struct tree *t, struct err *e)
 {
-	static const char *const nodes[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-					     "/dev/urandom", "/dev/tty" };
+	static const char *const nodes[] = { "/dev/null",   "/dev/zero",    "/dev/full",
+					     "/dev/random", "/dev/urandom", "/dev/tty" };
 	static const char *const links[][2] = {
-		{ "/proc/self/fd", "dev/fd" },	    { "/proc/self/fd/0", "dev/stdin" },
+		{ "/proc/self/fd", "dev/fd" },	     { "/proc/self/fd/0", "dev/stdin" },
 		{ "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" },
 		{ "pts/ptmx", "dev/ptmx" },
 	};
@@ -257,18 +266,23 @@ static int proc_refused(struct err *e)
 {
 	e->unavailable = true;
 	(void)err_why(e, "/proc is partly masked here, as in a container");
-	return err_fix(e, "docker run --security-opt systempaths=unconfined --security-opt seccomp=unconfined; "
-			  "podman run --security-opt unmask=ALL; Kubernetes: procMount: Unmasked");
+	return err_fix(
+		e,
+		"docker run --security-opt systempaths=unconfined --security-opt seccomp=unconfined; "
+		"podman run --security-opt unmask=ALL; Kubernetes: procMount: Unmasked");
 }
 
 /* Root inside is root to the files of /proc, whose modes are all that guards the host's settings:
  * these are read-only, those that show memory or keys are not there. */
 static int proc_guard(struct tree *t, int proc, struct err *e)
 {
-	static const char *const readonly[] = { "sys", "sysrq-trigger", "irq", "bus", "fs",
-						"acpi", "scsi", "asound", "driver", "mtrr" };
-	static const char *const gone[] = { "kcore", "kmsg", "keys", "timer_list", "slabinfo",
-					    "kallsyms", "kpagecount", "kpageflags", "kpagecgroup",
+	static const char *const readonly[] = {
+		"sys",	"sysrq-trigger", "irq",	   "bus",    "fs",
+		"acpi", "scsi",		 "asound", "driver", "mtrr"
+	};
+	static const char *const gone[] = { "kcore",	   "kmsg",	 "keys",
+					    "timer_list",  "slabinfo",	 "kallsyms",
+					    "kpagecount",  "kpageflags", "kpagecgroup",
 					    "vmallocinfo", "sched_debug" };
 	SCOPED_FD int null = openat(t->root, "dev/null", O_PATH | O_CLOEXEC);
 	int r;
@@ -276,14 +290,17 @@ static int proc_guard(struct tree *t, int proc, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(readonly); i++) {
 		SCOPED_FD int fd = openat(proc, readonly[i], O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
-		if (fd >= 0 && (r = tree_bind(fd, fd, SAFE_RO | MOUNT_ATTR_NOEXEC, readonly[i], e)) < 0)
+		if (fd >= 0 &&
+		    (r = tree_bind(fd, fd, SAFE_RO | MOUNT_ATTR_NOEXEC, readonly[i], e)) < 0)
 			return r;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++) {
 		SCOPED_FD int fd = openat(proc, gone[i], O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
-		if (fd >= 0 && (r = tree_bind(null, fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC |
-								MOUNT_ATTR_RDONLY, gone[i], e)) < 0)
+		if (fd >= 0 &&
+		    (r = tree_bind(null, fd,
+				   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY,
+				   gone[i], e)) < 0)
 			return r;
 	}
 	return 0;
@@ -386,7 +403,9 @@ static int grant_mount(struct tree *t, const struct plan_grant *g, struct err *e
 	if (g->bare)
 		return tree_bind(from, on, SAFE_RO, g->path, e);
 	(void)err_set(e, 0, "'%s' cannot be shared read-only", g->path);
-	(void)err_why(e, "credentials lie below it, and it has mounts of its own or this kernel has no overlay to hide them");
+	(void)err_why(
+		e,
+		"credentials lie below it, and it has mounts of its own or this kernel has no overlay to hide them");
 	return err_fix(e, "grant the directories below it that the command needs");
 }
 
@@ -411,8 +430,12 @@ static int project_mount(struct tree *t, struct err *e)
 {
 	const struct sandbox_plan *p = t->plan;
 	const struct plan_grant g = {
-		.fd = p->project_fd, .path = p->project, .write = p->project_write, .is_dir = true,
-		.overlay = !p->project_write, .bare = p->project_bare,
+		.fd = p->project_fd,
+		.path = p->project,
+		.write = p->project_write,
+		.is_dir = true,
+		.overlay = !p->project_write,
+		.bare = p->project_bare,
 	};
 	int r;
 
@@ -509,8 +532,11 @@ static int root_enter(struct tree *t, struct err *e)
 	if (fchdir(t->root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_set(e, errno, "enter the sandbox's root");
 	/* The old root now lies on the new one and the stage on the old one: the topmost goes first. */
-	if (umount2(".", MNT_DETACH) < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-		return err_set(e, errno, "leave the host's tree");
+	for (int i = 0; i < 2; i++)
+		if (umount2(".", MNT_DETACH) < 0)
+			return err_set(e, errno, "leave the host's tree");
+	if (chdir("/") < 0)
+		return err_set(e, errno, "enter the sandbox's root");
 	return 0;
 }
 

@@ -8,23 +8,23 @@
 
 static const struct filter_rule shim_rules[] = {
 	/* call                      argument  why pid 1 needs it once it serves */
-	{ SCMP_SYS(ppoll),           ANY, "wait for a signal, the monitor or the keeper" },
-	{ SCMP_SYS(read),            ANY, "take a signal from the signalfd, a report from the keeper" },
-	{ SCMP_SYS(wait4),           ANY, "reap whatever ends inside" },
-	{ SCMP_SYS(kill),            ANY, "pass the monitor's signal on to the command" },
-	{ SCMP_SYS(recvmsg),         ANY, "hear the monitor" },
-	{ SCMP_SYS(sendmsg),         ANY, "SPAWNED, EXECFAIL and EXITED to the monitor" },
-	{ SCMP_SYS(exit_group),      ANY, "end, and the sandbox with it" },
-	{ SCMP_SYS(rt_sigreturn),    ANY, "the kernel's way back from a signal" },
+	{ SCMP_SYS(ppoll), ANY, "wait for a signal, the monitor or the keeper" },
+	{ SCMP_SYS(read), ANY, "take a signal from the signalfd, a report from the keeper" },
+	{ SCMP_SYS(wait4), ANY, "reap whatever ends inside" },
+	{ SCMP_SYS(kill), ANY, "pass the monitor's signal on to the command" },
+	{ SCMP_SYS(recvmsg), ANY, "hear the monitor" },
+	{ SCMP_SYS(sendmsg), ANY, "SPAWNED, EXECFAIL and EXITED to the monitor" },
+	{ SCMP_SYS(exit_group), ANY, "end, and the sandbox with it" },
+	{ SCMP_SYS(rt_sigreturn), ANY, "the kernel's way back from a signal" },
 	{ SCMP_SYS(restart_syscall), ANY, "ppoll goes on after a stop" },
 };
 
 static const struct filter_rule keeper_rules[] = {
 	/* call                      argument  why the keeper needs it */
-	{ SCMP_SYS(wait4),           ANY, "wait for the command" },
-	{ SCMP_SYS(write),           ANY, "report its status on the pipe" },
-	{ SCMP_SYS(exit_group),      ANY, "end" },
-	{ SCMP_SYS(rt_sigreturn),    ANY, "the kernel's way back from a signal" },
+	{ SCMP_SYS(wait4), ANY, "wait for the command" },
+	{ SCMP_SYS(write), ANY, "report its status on the pipe" },
+	{ SCMP_SYS(exit_group), ANY, "end" },
+	{ SCMP_SYS(rt_sigreturn), ANY, "the kernel's way back from a signal" },
 	{ SCMP_SYS(restart_syscall), ANY, "wait4 goes on after a stop" },
 };
 

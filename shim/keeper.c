@@ -30,7 +30,8 @@ int keeper_write(int pipe, const struct keeper_report *r)
 
 static int keeper_lock(void)
 {
-	const struct lock_limits limits = { .nproc_zero = true, .fsize_zero = true,
+	const struct lock_limits limits = { .nproc_zero = true,
+					    .fsize_zero = true,
 					    .core_zero = true };
 	int r;
 

@@ -50,8 +50,8 @@ int shim_listeners(int fds[2])
 
 	if (first < 0)
 		return first;
-	second = feature_off("ipv6") ? -EAFNOSUPPORT :
-				       listener_open((const struct sockaddr *)&v6, sizeof(v6));
+	second = feature_off("ipv6") ? -EAFNOSUPPORT
+				     : listener_open((const struct sockaddr *)&v6, sizeof(v6));
 	if (second < 0 && !family_absent(second))
 		return second;
 	fds[0] = take_fd(&first);

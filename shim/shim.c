@@ -2,7 +2,7 @@
 /* shim/shim.c - pid 1 of the sandbox.
  * Believes the monitor's SIGNAL messages after checking them, and the keeper's reports by length and
  * kind. Accepts, copies, opens and parses nothing. Its end is the end of everything inside.
- *   LOCKING --filter--> SERVING --SPAWNED--> RUNNING --EXITED, EXECFAIL or monitor gone--> exit */
+ *   LOCKING --filter--> SERVING --STARTING, SPAWNED--> RUNNING --EXITED, EXECFAIL or monitor gone--> exit */
 #include "shim/shim.h"
 
 #include <errno.h>
@@ -25,6 +25,7 @@
 
 struct state {
 	int monitor, keeper, signals;
+	pid_t starting;	  /* 0: no process for CMD yet */
 	pid_t cmd;	  /* 0: not running yet */
 	uint64_t pending; /* signals that came before CMD did, bit signo - 1 */
 };
@@ -86,6 +87,8 @@ static void keeper_lost(struct state *s)
 {
 	struct msg_execfail m = { .stage = STAGE_SETUP };
 
+	if (s->cmd == 0 && s->starting > 0) /* nothing but CMD can have killed it */
+		cmd_started(s, s->starting);
 	if (s->cmd > 0) {
 		say_exited(s, SIGKILL);
 	} else {
@@ -105,6 +108,9 @@ static void on_keeper(struct state *s)
 	if (n != (ssize_t)sizeof(r) || r.kind >= KEEPER_COUNT)
 		keeper_lost(s);
 	switch ((enum keeper_kind)r.kind) {
+	case KEEPER_STARTING:
+		s->starting = (pid_t)r.value;
+		return;
 	case KEEPER_SPAWNED:
 		cmd_started(s, (pid_t)r.value);
 		return;
@@ -154,7 +160,8 @@ static void on_monitor(struct state *s)
 
 static int shim_lock(void)
 {
-	const struct lock_limits limits = { .nproc_zero = true, .fsize_zero = true,
+	const struct lock_limits limits = { .nproc_zero = true,
+					    .fsize_zero = true,
 					    .core_zero = true };
 	int r;
 

@@ -17,9 +17,11 @@
 int shim_listeners(int fds[2]);
 
 enum keeper_kind {
-	KEEPER_SPAWNED, /* value: CMD's pid */
-	KEEPER_FAILED,	/* fail: why CMD does not run */
-	KEEPER_EXITED,	/* value: CMD's wait status */
+	KEEPER_STARTING, /* value: the pid that is about to become CMD; SPAWNED or FAILED follows, or
+			  * neither, when CMD's first act was to kill the keeper */
+	KEEPER_SPAWNED,	 /* value: CMD's pid */
+	KEEPER_FAILED,	 /* fail: why CMD does not run */
+	KEEPER_EXITED,	 /* value: CMD's wait status */
 	KEEPER_COUNT
 };
 

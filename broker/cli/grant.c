@@ -26,12 +26,12 @@
 #include "sandbox/credentials.h"
 #include "sandbox/plan.h"
 
-#define LIST_MAX 2048	/* entries of each list */
+#define LIST_MAX 2048 /* entries of each list */
 #define HOMES_MAX 256
 #define PASSWD_LINE 1024
 #define PERSON_FIRST 1000 /* login.defs(5) UID_MIN; below it are daemons */
 #define PERSON_LAST 60000000
-#define LINKS_MAX 40	/* symlinks on one path, as the kernel has it */
+#define LINKS_MAX 40 /* symlinks on one path, as the kernel has it */
 
 /** struct entry - one canonical path that is never, or not simply, shared */
 struct entry {
@@ -47,9 +47,9 @@ struct list {
 struct judge {
 	uid_t uid;
 	char *home;
-	struct list homes;	/* other users' */
+	struct list homes; /* other users' */
 	struct list credentials, autorun, own;
-	struct list bins;	/* directories of the user's PATH */
+	struct list bins; /* directories of the user's PATH */
 };
 
 bool path_within(const char *path, const char *dir)
@@ -117,53 +117,36 @@ static int list_add_resolved(struct list *l, const char *path, const char *what)
 	return r < 0 || (size_t)r >= sizeof(parent) ? 0 : list_add(l, parent, what);
 }
 
-static bool is_link(int dir, const char *rel)
+/* Is a link on the way to @rel, or what it is? One system call a row: every launch comes by. */
+static bool has_link(int dir, const char *rel)
 {
-	char c;
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				.resolve = RESOLVE_NO_SYMLINKS };
+	SCOPED_FD int fd = (int)syscall(SYS_openat2, dir, rel, &how, sizeof(how));
 
-	return readlinkat(dir, rel, &c, 1) > 0;
-}
+	if (fd >= 0) {
+		struct stat st; /* O_PATH with O_NOFOLLOW opens a last link itself */
 
-static bool parent_has_link(int dir, const char *rel)
-{
-	char part[PATH_MAX];
-
-	for (const char *slash = rel; (slash = strchr(slash, '/')); slash++) {
-		if ((size_t)(slash - rel) >= sizeof(part))
-			return true;
-		memcpy(part, rel, (size_t)(slash - rel));
-		part[slash - rel] = '\0';
-		if (is_link(dir, part))
-			return true;
+		return fstat(fd, &st) < 0 || S_ISLNK(st.st_mode);
 	}
-	return false;
+	return errno == ELOOP;
 }
 
-/* Add each row of @table below @base, and what it leads to where a link is on its way: one system
- * call a row, since this is on the way of every launch. */
+/* Add each row of @table below @base, and what it leads to where a link is on its way. */
 static int list_add_table(struct list *l, const char *base, const struct place_row *table)
 {
 	SCOPED_FD int dir = open(*base ? base : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const char *last = "";
-	size_t last_len = 0;
-	bool linked = false;
 	char path[PATH_MAX];
 	int r = 0;
 
 	for (; table->path && r == 0; table++) {
-		const char *rel = table->path + (table->path[0] == '/'), *slash = strrchr(rel, '/');
-		size_t len = slash ? (size_t)(slash - rel) : 0;
+		const char *rel = table->path + (table->path[0] == '/');
 		int n = snprintf(path, sizeof(path), "%s/%s", base, rel);
 
 		if (n < 0 || (size_t)n >= sizeof(path))
 			continue; /* no such path can exist */
-		if (len != last_len || strncmp(rel, last, len) != 0) {
-			linked = parent_has_link(dir, rel);
-			last = rel;
-			last_len = len;
-		}
 		r = list_add(l, path, table->what);
-		if (r == 0 && ((len && linked) || is_link(dir, rel)))
+		if (r == 0 && has_link(dir, rel))
 			r = list_add_resolved(l, path, table->what);
 	}
 	return r;
@@ -264,8 +247,8 @@ static int own_read(struct judge *j, const struct weir_dirs *d)
 	return r < 0 ? r : list_add_table(&j->own, j->home, defaults);
 }
 
-struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs,
-			char *const *env, struct err *e)
+struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs, char *const *env,
+			struct err *e)
 {
 	struct judge *j = calloc(1, sizeof(*j));
 	int r;
@@ -334,17 +317,23 @@ static int refuse(struct err *e, const char *path, const char *why)
 	return -EPERM;
 }
 
-static int refuse_entry(struct err *e, const char *path, const struct entry *x)
+/* @place is never shared: @path is it, lies in it, or holds it. */
+static int refuse_place(struct err *e, const char *path, const char *place, const char *what)
 {
 	char why[PATH_MAX + 128];
 
-	if (str_eq(path, x->path))
-		return refuse(e, path, x->what);
-	if (path_within(path, x->path))
-		(void)snprintf(why, sizeof(why), "it lies in '%s': %s", x->path, x->what);
+	if (str_eq(path, place))
+		return refuse(e, path, what);
+	if (path_within(path, place))
+		(void)snprintf(why, sizeof(why), "it lies in '%s': %s", place, what);
 	else
-		(void)snprintf(why, sizeof(why), "it holds '%s': %s", x->path, x->what);
+		(void)snprintf(why, sizeof(why), "it holds '%s': %s", place, what);
 	return refuse(e, path, why);
+}
+
+static int refuse_entry(struct err *e, const char *path, const struct entry *x)
+{
+	return refuse_place(e, path, x->path, x->what);
 }
 
 /* A writable tree cannot hide what lies in it. */
@@ -374,7 +363,7 @@ static bool home_like(const struct judge *j, const char *path)
 static int judge_places(const struct judge *j, const char *path, enum judge_use use, struct err *e)
 {
 	const struct entry *x;
-	const char *what;
+	const char *what = NULL;
 
 	if (str_eq(path, "/"))
 		return refuse(e, path, "it is the whole system");
@@ -388,15 +377,13 @@ static int judge_places(const struct judge *j, const char *path, enum judge_use 
 	if (home_like(j, path))
 		return refuse(e, path, "it is another user's home");
 	for (const struct system_row *s = system_dirs; s->path; s++) {
-		const struct entry place = { .path = (char *)(size_t)(const void *)s->path,
-					     .what = s->what };
 		bool self = str_eq(path, s->path), in = path_within(path, s->path);
 
 		if (path_above(path, s->path) || (in && s->use == SYSTEM_NOTHING) ||
 		    (in && s->use == SYSTEM_NO_WRITE && use != JUDGE_READ) ||
 		    (self && s->use != SYSTEM_READ) ||
 		    (self && s->use == SYSTEM_READ && use != JUDGE_READ))
-			return refuse_entry(e, path, &place);
+			return refuse_place(e, path, s->path, s->what);
 	}
 	if ((x = at_or_below(&j->credentials, path)))
 		return refuse_entry(e, path, x);
@@ -511,15 +498,13 @@ static int fd_path(int fd, char out[PATH_MAX], struct err *e)
 	return 0;
 }
 
-int judge_fd(const struct judge *j, int fd, enum judge_use use, char **path, struct err *e)
+int judge_fd(const struct judge *j, int fd, enum judge_use use, char path[PATH_MAX], struct err *e)
 {
-	char real[PATH_MAX];
-	int r = fd_path(fd, real, e);
+	int r = fd_path(fd, path, e);
 
-	if (r < 0 || (r = kind_judge(fd, real, e)) < 0 || (r = judge_path(j, real, use, e)) < 0)
+	if (r < 0 || (r = kind_judge(fd, path, e)) < 0)
 		return r;
-	*path = strdup(real);
-	return *path ? 0 : err_set(e, ENOMEM, "open '%s'", real);
+	return judge_path(j, path, use, e);
 }
 
 int judge_project(const struct judge *j, int fd, const char *path, struct err *e)
@@ -714,13 +699,13 @@ static int grant_in(const struct policy_grant *g, struct err *e)
 	return r;
 }
 
-static int grant_add(struct sandbox_plan *p, int *fd, char **path, bool write, struct err *e)
+static int grant_add(struct sandbox_plan *p, int *fd, const char *path, bool write, struct err *e)
 {
 	struct plan_grant *g;
 	struct stat st;
 
 	for (size_t i = 0; i < p->ngrants; i++)
-		if (str_eq(p->grants[i].path, *path)) {
+		if (str_eq(p->grants[i].path, path)) {
 			p->grants[i].write = p->grants[i].write || write;
 			p->grants[i].overlay = p->grants[i].is_dir && !p->grants[i].write;
 			return 0;
@@ -728,32 +713,37 @@ static int grant_add(struct sandbox_plan *p, int *fd, char **path, bool write, s
 	if (p->ngrants >= PLAN_GRANTS_MAX)
 		return err_set(e, E2BIG, "more than %d grants", PLAN_GRANTS_MAX);
 	if (!p->grants && !(p->grants = calloc(PLAN_GRANTS_MAX, sizeof(p->grants[0]))))
-		return err_set(e, ENOMEM, "open '%s'", *path);
+		return err_set(e, ENOMEM, "open '%s'", path);
 	if (fstat(*fd, &st) < 0)
-		return err_set(e, errno, "stat '%s'", *path);
+		return err_set(e, errno, "stat '%s'", path);
 	g = &p->grants[p->ngrants++];
-	*g = (struct plan_grant){ .fd = take_fd(fd), .path = take_ptr(path), .write = write,
+	*g = (struct plan_grant){ .fd = take_fd(fd),
+				  .write = write,
 				  .is_dir = S_ISDIR(st.st_mode) };
 	g->overlay = g->is_dir && !write;
-	return 0;
+	g->path = strdup(path);
+	return g->path ? 0 : err_set(e, ENOMEM, "open '%s'", path);
 }
 
-static int grant_try(const struct judge *j, const struct policy_grant *g,
-		     struct sandbox_plan *plan, struct err *e)
+static int grant_try(const struct judge *j, const struct policy_grant *g, struct sandbox_plan *plan,
+		     struct err *e)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
 	SCOPED_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, g->path, &how, sizeof(how));
 	bool write = g->kind == GRANT_WRITE;
-	char *path SCOPED_FREE = NULL;
+	char path[PATH_MAX];
 	int r;
 
 	if (fd < 0)
 		return err_set(e, errno, "open '%s'", g->path);
-	r = judge_fd(j, fd, !write ? JUDGE_READ : g->force ? JUDGE_WRITE_ANYWAY : JUDGE_WRITE, &path,
-		     e);
+	r = judge_fd(j, fd,
+		     !write	? JUDGE_READ
+		     : g->force ? JUDGE_WRITE_ANYWAY
+				: JUDGE_WRITE,
+		     path, e);
 	if (r < 0)
 		return r;
-	if ((r = grant_add(plan, &fd, &path, write, e)) < 0)
+	if ((r = grant_add(plan, &fd, path, write, e)) < 0)
 		return r;
 	return grant_links(g->path, plan, e);
 }

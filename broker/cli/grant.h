@@ -4,6 +4,7 @@
 #ifndef WEIR_BROKER_CLI_GRANT_H
 #define WEIR_BROKER_CLI_GRANT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -24,8 +25,8 @@ enum judge_use {
 	JUDGE_USE_COUNT
 };
 
-struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs,
-			char *const *env, struct err *e);
+struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs, char *const *env,
+			struct err *e);
 void judge_free(struct judge *j);
 
 /**
@@ -35,7 +36,7 @@ void judge_free(struct judge *j);
 int judge_path(const struct judge *j, const char *path, enum judge_use use, struct err *e);
 /** judge_fd() - the same for what @fd (O_PATH) is: its kind, its file system, its canonical path,
  * which comes back in @path (malloc, the caller's). Return: 0, or -errno with @e */
-int judge_fd(const struct judge *j, int fd, enum judge_use use, char **path, struct err *e);
+int judge_fd(const struct judge *j, int fd, enum judge_use use, char path[PATH_MAX], struct err *e);
 
 /** judge_project() - how P may be shared
  * Return: 0 writable; 1 read-only, 2 not at all: then @e says why */

@@ -19,9 +19,9 @@
 #include "common/num.h"
 #include "common/scope.h"
 
-#define LINE_ROOM 1024	  /* of passwd and group; longer ones are passed over */
+#define LINE_ROOM 1024 /* of passwd and group; longer ones are passed over */
 #define PASSWD_LINES 100000
-#define WALK_MAX 256	  /* directories from the working directory upwards */
+#define WALK_MAX 256 /* directories from the working directory upwards */
 
 static const char *env_value(char *const *env, const char *name)
 {
@@ -147,7 +147,8 @@ int person_read(struct person *p, char *const *env, struct err *e)
 		r = group_read(&me);
 	if (r == 0)
 		r = home_find(&me, env);
-	if (r == 0 && shell && shell[0] == '/' && !strpbrk(shell, ":\n") && access(shell, X_OK) == 0)
+	if (r == 0 && shell && shell[0] == '/' && !strpbrk(shell, ":\n") &&
+	    access(shell, X_OK) == 0)
 		r = copy(&me.shell, shell);
 	if (r < 0) {
 		person_free(&me);
@@ -206,14 +207,10 @@ static int cwd_find(struct place *p, const char *dir, char *const *env, struct e
 		(void)err_set(e, errno ? errno : ENOENT, "the working directory is gone");
 		return err_fix(e, "change to a directory that exists, or use -C DIR");
 	}
-	if (pwd && pwd[0] == '/' && strlen(pwd) < sizeof(joined)) {
-		if (!dir)
-			n = snprintf(joined, sizeof(joined), "%s", pwd);
-		else if (dir[0] == '/')
-			n = snprintf(joined, sizeof(joined), "%s", dir);
-		else
-			n = snprintf(joined, sizeof(joined), "%s/%s", pwd, dir);
-	}
+	if (dir && dir[0] == '/')
+		n = snprintf(joined, sizeof(joined), "%s", dir);
+	else if (pwd && pwd[0] == '/')
+		n = snprintf(joined, sizeof(joined), "%s%s%s", pwd, dir ? "/" : "", dir ? dir : "");
 	if (n <= 0 || (size_t)n >= sizeof(joined))
 		(void)snprintf(joined, sizeof(joined), "%s", real);
 	for (size_t len = strlen(joined); len > 1 && joined[len - 1] == '/'; len--)
@@ -311,11 +308,12 @@ void place_free(struct place *p)
 
 /* ---- weir's own directories ---- */
 
-static int xdg_dir(char **out, char *const *env, const char *var, const char *home, const char *rest)
+static int xdg_dir(char **out, char *const *env, const char *var, const char *home,
+		   const char *rest)
 {
 	const char *base = env_value(env, var);
-	int n = base && base[0] == '/' ? asprintf(out, "%s/weir", base) :
-					 asprintf(out, "%s/%s/weir", home, rest);
+	int n = base && base[0] == '/' ? asprintf(out, "%s/weir", base)
+				       : asprintf(out, "%s/%s/weir", home, rest);
 
 	if (n < 0) {
 		*out = NULL;

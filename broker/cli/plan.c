@@ -47,9 +47,10 @@ static bool home_usable(const char *home)
 	if (str_eq(home, "/"))
 		return false;
 	for (const struct system_row *s = system_dirs; s->path; s++)
-		if (str_eq(home, s->path) ? !str_eq(home, "/root") :
-					    path_within(home, s->path) && (s->use == SYSTEM_NOTHING ||
-									   s->use == SYSTEM_NO_WRITE))
+		if (str_eq(home, s->path)
+			    ? !str_eq(home, "/root")
+			    : path_within(home, s->path) &&
+				      (s->use == SYSTEM_NOTHING || s->use == SYSTEM_NO_WRITE))
 			return false;
 	return true;
 }
@@ -105,17 +106,15 @@ static int host_hosts(struct sandbox_plan *p, struct err *e)
 
 static int hosts_plan(struct sandbox_plan *p, struct err *e)
 {
-	int n;
+	char *text = NULL;
 
 	if (p->net_host)
 		return host_hosts(p, e);
-	n = asprintf(&p->hosts,
+	if (asprintf(&text,
 		     "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback %s\n",
-		     p->hostname, p->hostname);
-	if (n < 0) {
-		p->hosts = NULL;
+		     p->hostname, p->hostname) < 0)
 		return no_memory(e);
-	}
+	p->hosts = text;
 	return 0;
 }
 
@@ -196,7 +195,8 @@ static void project_tell(const struct plan_in *in, const struct err *why, int ho
 		note("%s; use -C DIR or -w DIR", why->what);
 	else
 		note("'%s' is shared read-only: %s; use -w DIR for what may be written",
-		     in->place->project, skip < strlen(why->what) ? why->what + skip : "it may not be written");
+		     in->place->project,
+		     skip < strlen(why->what) ? why->what + skip : "it may not be written");
 }
 
 static int project_plan(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
@@ -245,8 +245,8 @@ static int grants_plan(struct sandbox_plan *p, const struct judge *j, const stru
 		if (r < 0)
 			return r;
 		if (r == 1 && in->verbose)
-			note("%s:%u: inactive: '%s' does not exist", g->origin->file, g->origin->line,
-			     g->path ? g->path : g->origin->text);
+			note("%s:%u: inactive: '%s' does not exist", g->origin->file,
+			     g->origin->line, g->path ? g->path : g->origin->text);
 	}
 	return 0;
 }
@@ -285,8 +285,8 @@ static bool hidden_is(const struct sandbox_plan *p, const char *path)
 /* Is @path, which exists on the host, there inside too? By its canonical path. */
 static bool visible(const struct sandbox_plan *p, const char *path)
 {
-	static const char *const always[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
-					      "/libx32", "/etc", "/nix/store" };
+	static const char *const always[] = { "/usr",	"/bin",	   "/sbin", "/lib",	 "/lib32",
+					      "/lib64", "/libx32", "/etc",  "/nix/store" };
 	char real[PATH_MAX];
 
 	if (!realpath(path, real))
@@ -315,7 +315,8 @@ static int cwd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err
 		return copy(&p->cwd, in->place->cwd, e);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(private); i++)
-		if (str_eq(real, private[i]) && (!str_eq(real, "/home") || path_within(p->home, real)))
+		if (str_eq(real, private[i]) &&
+		    (!str_eq(real, "/home") || path_within(p->home, real)))
 			return copy(&p->cwd, real, e);
 	return copy(&p->cwd, p->home, e);
 }
@@ -330,7 +331,8 @@ static int command_plan(struct sandbox_plan *p, const struct plan_in *in, struct
 		int n = snprintf(file, sizeof(file), "%s%s%s", cmd[0] == '/' ? "" : in->place->cwd,
 				 cmd[0] == '/' ? "" : "/", cmd);
 
-		if (n > 0 && (size_t)n < sizeof(file) && access(file, F_OK) == 0 && !visible(p, file))
+		if (n > 0 && (size_t)n < sizeof(file) && access(file, F_OK) == 0 &&
+		    !visible(p, file))
 			return copy(&p->cmd_host, file, e);
 		return 0;
 	}
@@ -407,9 +409,17 @@ static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct 
 	const struct environ_in env = {
 		.host = in->environ,
 		.home = str_eq(p->home, in->who->home) ? in->who->home_spelled : p->home,
-		.user = p->user, .shell = p->shell, .cwd = p->cwd, .id = in->id, .uid = p->uid,
-		.proxy = p->listeners, .words = w, .nwords = n, .visible = env_visible,
-		.dropped = env_dropped, .arg = &t,
+		.user = p->user,
+		.shell = p->shell,
+		.cwd = p->cwd,
+		.id = in->id,
+		.uid = p->uid,
+		.proxy = p->listeners,
+		.words = w,
+		.nwords = n,
+		.visible = env_visible,
+		.dropped = env_dropped,
+		.arg = &t,
 	};
 
 	return environ_build(&env, &p->envp, e);
@@ -420,8 +430,13 @@ static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct
 	struct environ_word *w = calloc(WORDS_MAX, sizeof(*w));
 	char **names = calloc(WORDS_MAX, sizeof(*names));
 	size_t n = 0, nnames = 0;
-	int r = w && names ? 0 : no_memory(e);
+	int r = 0;
 
+	if (!w || !names) {
+		free(w);
+		free(names);
+		return no_memory(e);
+	}
 	for (const struct policy_env *v = policy_envs(in->policy); v && r == 0; v = v->next)
 		r = words_add(w, &n, v->name, v->set ? (v->value ? v->value : "") : NULL, e);
 	if (r == 0)
@@ -442,7 +457,8 @@ static int argv_plan(struct sandbox_plan *p, char *const *argv, struct err *e)
 	while (argv[n] && n < ARGS_MAX)
 		n++;
 	if (n == 0 || argv[n])
-		return err_set(e, n ? E2BIG : 0, n ? "run that many arguments" : "no command to run");
+		return err_set(e, n ? E2BIG : 0,
+			       n ? "run that many arguments" : "no command to run");
 	if (!(p->argv = calloc(n + 1, sizeof(p->argv[0]))))
 		return no_memory(e);
 	for (size_t i = 0; i < n; i++)
@@ -468,8 +484,9 @@ static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct er
 		if (fcntl(fd, F_GETFD) < 0)
 			return err_set(e, errno, "--keep-fd %d", fd);
 		if (isatty(fd))
-			return err_set(e, 0, "--keep-fd %d: it is a terminal, which never enters a sandbox",
-				       fd);
+			return err_set(
+				e, 0,
+				"--keep-fd %d: it is a terminal, which never enters a sandbox", fd);
 		for (size_t k = 0; k < p->nkeep; k++)
 			again = again || p->keep_fds[k] == fd;
 		if (!again)

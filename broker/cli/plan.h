@@ -52,8 +52,7 @@ struct weir_dirs {
 	char *config, *state, *cache; /* …/weir */
 	char *runtime;		      /* $XDG_RUNTIME_DIR/weir, /run/user/UID/weir, or state/run */
 };
-int weir_dirs_find(struct weir_dirs *d, const struct person *who, char *const *env,
-		   struct err *e);
+int weir_dirs_find(struct weir_dirs *d, const struct person *who, char *const *env, struct err *e);
 void weir_dirs_free(struct weir_dirs *d);
 
 /** struct plan_in - what plan_build() decides from; all strings stay the caller's */
@@ -62,13 +61,13 @@ struct plan_in {
 	const struct person *who;
 	const struct place *place;
 	const struct weir_dirs *dirs;
-	char *const *argv;	/* CMD and its arguments, NULL-terminated, at least one */
-	char *const *environ;	/* weir's own environment */
-	char *const *env_set;	/* --env K=V …, NULL-terminated, or NULL when they are policy flags */
-	char *const *env_keep;	/* --keep-env K …, likewise */
-	const int *keep_fds;	/* --keep-fd; each is checked to be open and above 2 */
+	char *const *argv;    /* CMD and its arguments, NULL-terminated, at least one */
+	char *const *environ; /* weir's own environment */
+	char *const *env_set; /* --env K=V …, NULL-terminated, or NULL when they are policy flags */
+	char *const *env_keep; /* --keep-env K …, likewise */
+	const int *keep_fds;   /* --keep-fd; each is checked to be open and above 2 */
 	size_t nkeep;
-	const char *id;		/* WEIR_SANDBOX */
+	const char *id; /* WEIR_SANDBOX */
 	bool quiet, verbose;
 };
 

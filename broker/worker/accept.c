@@ -13,6 +13,7 @@
 #include "broker/worker/conn.h"
 #include "broker/worker/reply.h"
 #include "broker/worker/to_monitor.h"
+#include "common/fd.h"
 #include "common/scope.h"
 
 #define ACCEPT_BATCH 32
@@ -166,6 +167,8 @@ int accept_listen(struct worker *w, int fd)
 	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
 		if (w->listener[i].fd >= 0)
 			continue;
+		if (fd_set_nonblock(fd, true) < 0)
+			return -EBADMSG;
 		listener_options(fd);
 		ev_io_set(&w->listener[i], fd, EV_READ);
 		listeners_watch(w);

@@ -133,13 +133,20 @@ ssize_t chunks_scan(struct chunks *c, const char *p, size_t n, bool *done)
 	return (ssize_t)at;
 }
 
+/* RFC 9112 section 6.3: whatever their fields say, these have no body. */
+static bool never_has_body(const http_parser *p)
+{
+	return p->type == HTTP_RESPONSE &&
+	       (p->status_code < 200 || p->status_code == 204 || p->status_code == 304);
+}
+
 static int on_headers_complete(http_parser *p)
 {
 	struct frame *f = p->data;
 
 	f->is_head_seen = true;
 	f->is_kept = http_should_keep_alive(p) != 0;
-	return f->is_no_body ? 1 : 0;
+	return f->is_no_body || never_has_body(p) ? 1 : 0;
 }
 
 static int on_message_complete(http_parser *p)

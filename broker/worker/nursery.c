@@ -263,6 +263,7 @@ __attribute__((noreturn)) static void worker_child(int sock)
 	worker_main(sock);
 }
 
+/* @sock: the worker's end; taken */
 static void worker_start(struct nursery *n, int sock)
 {
 	struct msg_started m;
@@ -276,6 +277,7 @@ static void worker_start(struct nursery *n, int sock)
 		_exit(1);
 	if (n->worker == 0)
 		worker_child(sock);
+	(void)close(sock);
 #ifdef WEIR_TEST
 	(void)unsetenv("WEIR_TEST_MISBEHAVE"); /* the first worker only */
 #endif
@@ -304,7 +306,6 @@ static void hear(struct nursery *n)
 	    h.conn != 0 || rd_end(&r) < 0 || nfds != 1)
 		_exit(len == 0 ? 0 : 1); /* and the kernel kills what is left in the room */
 	worker_start(n, fds[0]);
-	(void)close(fds[0]);
 }
 
 void nursery_main(void)

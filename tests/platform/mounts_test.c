@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -20,14 +22,13 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "common/scope.h"
 
-#define NEED(holds)                     \
-	do {                            \
-		if (!(holds))           \
-			_exit(__LINE__ % 250 + 1); \
+#define NEED(holds)                                                                                \
+	do {                                                                                       \
+		if (!(holds))                                                                      \
+			_exit(__LINE__ % 250 + 1);                                                 \
 	} while (0)
 
 static char base[] = "/var/tmp/weir-mounts-XXXXXX";
@@ -302,7 +303,8 @@ static void dumpable_body(void)
 		if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 			_exit(0); /* a masked /proc: nothing to look at pid 1 with */
 		NEED((mnt = fsmount(fs, 0, 0)) >= 0);
-		NEED(unshare(CLONE_NEWUSER) == 0); /* as the command: no power over pid 1's namespace */
+		NEED(unshare(CLONE_NEWUSER) ==
+		     0); /* as the command: no power over pid 1's namespace */
 		NEED(openat(mnt, "1/mem", O_RDONLY) < 0);
 		NEED(openat(mnt, "1/environ", O_RDONLY) < 0);
 		_exit(0);
@@ -349,7 +351,8 @@ static int setup(void **state)
 	(void)snprintf(path, sizeof(path), "%s/link", base);
 	if (symlink("dir", path) < 0)
 		return -1;
-	for (const char *const *f = (const char *const[]){ "plain", "plain2", "secret", "dir/other", NULL };
+	for (const char *const *f =
+		     (const char *const[]){ "plain", "plain2", "secret", "dir/other", NULL };
 	     *f; f++) {
 		int fd;
 
@@ -367,7 +370,8 @@ static int teardown(void **state)
 
 	(void)state;
 	for (const char *const *f = (const char *const[]){ "plain", "plain2", "secret", "later",
-							   "dir/other", "link", NULL }; *f; f++) {
+							   "dir/other", "link", NULL };
+	     *f; f++) {
 		(void)snprintf(path, sizeof(path), "%s/%s", base, *f);
 		(void)unlink(path);
 	}

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "broker/cli/grant.h"
 #include "broker/cli/plan.h"
@@ -56,10 +57,11 @@ static void make_file(const char *rel)
 
 static int setup(void **state)
 {
-	static const char *const dirs[] = { ".ssh", ".config/gh", ".config/weir", ".config/git",
-					    ".local/bin", ".local/share/keyrings", "data/deep",
-					    "tools", "project/.venv/bin", "state/weir", "bin",
-					    "real_config" };
+	static const char *const dirs[] = { ".ssh",	   ".config/gh", ".config/weir",
+					    ".config/git", ".local/bin", ".local/share/keyrings",
+					    "data/deep",   "tools",	 "project/.venv/bin",
+					    "state/weir",  "bin",	 "vault",
+					    "cargo_home" };
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	SCOPED_FD int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct person who = { .uid = getuid(), .gid = getgid(), .home = home };
@@ -82,10 +84,13 @@ static int setup(void **state)
 	assert_int_equal(bind(sock, (struct sockaddr *)&sun, sizeof(sun)), 0);
 	assert_int_equal(symlink(".ssh", in_home("to_ssh")), 0);
 	assert_int_equal(symlink(home, in_home("data/to_home")), 0);
+	assert_int_equal(symlink("vault", in_home(".aws")), 0);
+	assert_int_equal(symlink("cargo_home", in_home(".cargo")), 0);
+	make_file("cargo_home/credentials.toml");
 	assert_int_equal(symlink("nowhere", in_home("broken")), 0);
 	assert_int_equal(symlink("data", in_home("to_data")), 0);
-	(void)snprintf(path_var, sizeof(path_var), "PATH=%s/tools:%s/project/.venv/bin:/usr/bin", home,
-		       home);
+	(void)snprintf(path_var, sizeof(path_var), "PATH=%s/tools:%s/project/.venv/bin:/usr/bin",
+		       home, home);
 	(void)snprintf(state_dir, sizeof(state_dir), "%s/state/weir", home);
 	own.state = state_dir;
 	judge = judge_new(&who, &own, env, &e);
@@ -121,11 +126,15 @@ static const struct {
 	{ "the home by a link", "~/data/to_home", GRANT_READ, false, "your home" },
 	{ "the home by double slashes", "~//./", GRANT_READ, false, "your home" },
 	{ "ssh keys", "~/.ssh", GRANT_READ, false, "ssh keys" },
+	{ "keys behind a credential that is a link", "~/vault", GRANT_READ, false, "cloud keys" },
+	{ "a credential of a parent that is a link", "~/cargo_home/credentials.toml", GRANT_READ,
+	  false, "index token" },
 	{ "ssh keys by a link", "~/to_ssh", GRANT_READ, false, "ssh keys" },
 	{ "a credential file", "~/.netrc", GRANT_READ, false, "passwords" },
 	{ "a credential directory", "~/.config/gh", GRANT_READ, false, "GitHub" },
 	{ "weir's own by its default", "~/.config/weir", GRANT_READ, false, "weir's own" },
-	{ "weir's own where the environment has it", "~/state/weir", GRANT_READ, false, "weir's own" },
+	{ "weir's own where the environment has it", "~/state/weir", GRANT_READ, false,
+	  "weir's own" },
 	{ "above weir's own", "~/state", GRANT_READ, false, "weir's own" },
 	{ "above weir's own, forced", "~/state", GRANT_WRITE, true, "weir's own" },
 	{ "/proc", "/proc/self", GRANT_READ, false, "/proc" },
@@ -166,8 +175,9 @@ static int open_row(size_t i, struct sandbox_plan *p, struct err *e)
 {
 	char path[PATH_MAX * 2];
 	struct policy_origin origin = { .layer = LAYER_FLAG, .file = (char[]){ "--read" } };
-	struct policy_grant g = { .kind = grants[i].kind, .force = grants[i].force, .path = path,
-				  .origin = &origin };
+	struct policy_grant g = {
+		.kind = grants[i].kind, .force = grants[i].force, .path = path, .origin = &origin
+	};
 
 	(void)snprintf(path, sizeof(path), "%s%s", grants[i].path[0] == '~' ? home : "",
 		       grants[i].path + (grants[i].path[0] == '~'));
@@ -183,7 +193,8 @@ static void each_place_is_granted_or_refused_with_its_reason(void **state)
 		struct err e = { 0 };
 		int r = open_row(i, &p, &e);
 
-		if (grants[i].want ? r >= 0 || !strstr(e.what, grants[i].want) : r != 0 || p.ngrants != 1)
+		if (grants[i].want ? r >= 0 || !strstr(e.what, grants[i].want)
+				   : r != 0 || p.ngrants != 1)
 			fail_msg("%s: '%s' gave %d: %s", grants[i].name, grants[i].path, r, e.what);
 		if (grants[i].want && p.ngrants)
 			fail_msg("%s: a refused place is in the plan", grants[i].name);
@@ -252,7 +263,9 @@ static void an_error_names_file_line_and_word(void **state)
 {
 	struct policy_origin origin = { .layer = LAYER_USER, .file = (char[]){ "/p" }, .line = 7 };
 	char path[] = "/";
-	struct policy_grant g = { .kind = GRANT_WRITE, .force = true, .path = path, .origin = &origin };
+	struct policy_grant g = {
+		.kind = GRANT_WRITE, .force = true, .path = path, .origin = &origin
+	};
 	struct sandbox_plan p;
 	struct err e = { 0 };
 
@@ -296,7 +309,8 @@ static void a_project_is_writable_read_only_or_not_shared(void **state)
 		assert_true(fd >= 0);
 		r = judge_project(judge, fd, path, &e);
 		if (r != projects[i].want || (r > 0 && !e.what[0]))
-			fail_msg("%s: '%s' gave %d: %s", projects[i].name, projects[i].path, r, e.what);
+			fail_msg("%s: '%s' gave %d: %s", projects[i].name, projects[i].path, r,
+				 e.what);
 	}
 }
 

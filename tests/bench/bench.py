@@ -1,0 +1,333 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: ISC
+"""tests/bench/bench.py - weir's numbers beside what they are compared with, in one run.
+
+Everything is measured side by side: variants are interleaved, medians are printed, ratios count more
+than absolute numbers. It asserts nothing. As root it measures as an ordinary user.
+usage: bench.py [--quick] [--rounds N]
+"""
+import argparse
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "system"))
+from world import Procs  # noqa: E402  pylint: disable=wrong-import-position
+
+WEIR = ROOT / "build" / "weir"
+UID = 64199
+IS_ROOT = os.geteuid() == 0
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+rows = []
+
+
+def row(what, value, required="", stretch="", note=""):
+    rows.append((what, value, required, stretch, note))
+    print(f"  {what}: {value}  {note}", file=sys.stderr, flush=True)
+
+
+class Bench:
+    def __init__(self, opts):
+        self.o = opts
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="weir-bench-"))
+        self.home = self.dir / "home"
+        self.work = self.home / "work"
+        self.data = self.home / "data"
+        for d in (self.home, self.work, self.data):
+            d.mkdir()
+        self.weir = self.dir / "weir"
+        self.load = self.work / "load"
+        shutil.copy(WEIR, self.weir)
+        subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", "-o", str(self.load),
+                        str(HERE / "load.c")], check=True)
+        if IS_ROOT:
+            for p in (self.home, self.work, self.data, self.load):
+                os.chown(p, UID, UID)
+        os.chmod(self.dir, 0o755)
+        self.env = {"PATH": PATH, "HOME": str(self.home), "LANG": "C.UTF-8"}
+        self.open = []
+
+    def user(self, *argv):
+        if not IS_ROOT:
+            return [str(a) for a in argv]
+        return ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"] + \
+            [str(a) for a in argv]
+
+    def popen(self, *argv, as_user=True):
+        p = subprocess.Popen(self.user(*argv) if as_user else [str(a) for a in argv],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.env,
+                             cwd=self.work, bufsize=1)
+        self.open.append(p)
+        return p
+
+    def close(self):
+        for p in self.open:
+            p.stdin.close()
+            try:
+                p.wait(0.5)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    # ---- launch ----
+
+    def launch(self):
+        rounds = max(41, self.o.rounds) if not self.o.quick else 11
+        true = shutil.which("true", path=PATH)
+        cmds = [[true], [self.weir, "run", "--", true], [self.weir, "run", "-r", self.data, "--", true],
+                [self.weir, "run", "-n", "deny", "--", true]]
+        names = ["fork+exec true", "weir run, allowlist", "weir run, allowlist, one grant",
+                 "weir run, deny"]
+        bwrap = shutil.which("bwrap", path=PATH)
+        if bwrap:
+            cmds.append([bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+                         "--unshare-all", true])
+            names.append("bwrap")
+        argv = []
+        for c in cmds:
+            argv += ([",,"] if argv else []) + [str(x) for x in c]
+        p = subprocess.run(self.user(self.load, "spawn", rounds, *argv), env=self.env, cwd=self.work,
+                           capture_output=True, text=True, check=False)
+        if p.returncode:
+            row("launch", "failed", note=p.stderr.strip()[-200:])
+            return
+        us = dict(zip(names, map(float, p.stdout.split())))
+        for n in names:
+            row(f"launch, {n}", f"{us[n] / 1000:.2f} ms", note=f"{us[n] / us[names[0]]:.2f} x true")
+        if bwrap:
+            row("launch with one grant vs bwrap", f"{us[names[2]] / us['bwrap']:.2f}", "<= 0.85",
+                "<= 0.65", f"median of {rounds}, interleaved")
+            row("launch without grant vs bwrap", f"{us[names[1]] / us['bwrap']:.2f}", "", "")
+        else:
+            row("launch vs bwrap", "bwrap is not installed")
+
+    # ---- data path ----
+
+    def start(self):
+        self.origin = self.popen(self.load, "serve")
+        self.port = int(self.origin.stdout.readline())
+        self.direct = self.popen(self.load, "client", "localhost")
+        self.inside = self.popen(self.weir, "run", "-q", "--preset", "none", "--allow",
+                                 f"localhost:{self.port} private", "--", self.load, "client", "localhost")
+        self.procs = None
+        assert self.ask(self.inside, "rate 1 3 %d 3128" % self.port), "the sandboxed client is dead"
+        self.procs = Procs(self.inside.pid)
+        self.peers = {}
+        self.peer_tinyproxy()
+        self.peer_socat()
+
+    @staticmethod
+    def ask(p, line):
+        p.stdin.write(line + "\n")
+        p.stdin.flush()
+        return p.stdout.readline().split()
+
+    def peer_tinyproxy(self):
+        exe = shutil.which("tinyproxy", path=PATH)
+        if not exe:
+            self.peers["tinyproxy"] = None
+            return
+        conf = self.dir / "tinyproxy.conf"
+        port = free_port()
+        conf.write_text(f"Port {port}\nListen 127.0.0.1\nTimeout 600\nMaxClients 2000\nAllow 127.0.0.1\n"
+                        f"LogLevel Critical\nLogFile \"{self.home}/tinyproxy.log\"\n", encoding="ascii")
+        self.popen(exe, "-d", "-c", conf)
+        self.peers["tinyproxy"] = (port, True) if wait_port(port) else None
+
+    def peer_socat(self):
+        exe = shutil.which("socat", path=PATH)
+        if not exe:
+            self.peers["socat"] = None
+            return
+        port = free_port()
+        self.popen(exe, f"TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr,backlog=1024",
+                   f"TCP:127.0.0.1:{self.port}")
+        self.peers["socat"] = (port, False) if wait_port(port) else None
+
+    def variants(self):
+        """name, client process, (port, proxy)"""
+        out = [("direct", self.direct, (self.port, 0)), ("weir", self.inside, (self.port, 3128))]
+        for n, v in self.peers.items():
+            if v:
+                out.append((n, self.direct, (self.port, v[0]) if v[1] else (v[0], 0)))
+        return out
+
+    def measure(self, rounds, command, pick=0):
+        """Interleaved: {name: [numbers]}"""
+        got = {}
+        for _ in range(rounds):
+            for name, p, (port, proxy) in self.variants():
+                a = self.ask(p, f"{command} {port} {proxy}")
+                if a and a[0] not in ("failed", "what"):
+                    got.setdefault(name, []).append([float(x) for x in a])
+        return {n: statistics.median(x[pick] for x in v) for n, v in got.items()}, got
+
+    def cpu(self):
+        try:
+            with open(f"/proc/{self.procs.worker}/schedstat", encoding="ascii") as f:
+                return int(f.read().split()[0]) / 1e9
+        except OSError:
+            return None
+
+    def streams(self):
+        gb = 0.25 if self.o.quick else 1.0
+        n = int(gb * (1 << 30))
+        for way, req, stretch, creq, cstretch in (("up", ">= 0.65", "0.80", "<= 0.20", "0.12"),
+                                                  ("down", ">= 0.45", "0.60", "<= 0.25", "0.12")):
+            cpu = []
+            t = {}
+            for _ in range(3 if self.o.quick else 7):
+                for name, p, (port, proxy) in self.variants():
+                    c0 = self.cpu() if name == "weir" else None
+                    a = self.ask(p, f"stream {way} {n} {port} {proxy}")
+                    if a and a[0] != "failed":
+                        t.setdefault(name, []).append(float(a[0]))
+                    c1 = self.cpu() if name == "weir" else None
+                    if c0 is not None and c1 is not None:
+                        cpu.append((c1 - c0) / (n / 1e9))
+            med = {k: statistics.median(v) for k, v in t.items()}
+            if "weir" not in med or "direct" not in med:
+                row(f"one CONNECT stream {way}", "failed")
+                continue
+            for k, v in med.items():
+                if k == "weir":
+                    row(f"one CONNECT stream {way} vs direct", f"{med['direct'] / v:.2f}", req, stretch,
+                        f"{n / v / 1e9:.2f} GB/s, direct {n / med['direct'] / 1e9:.2f}")
+                elif k != "direct":
+                    row(f"  {k}, stream {way} vs direct", f"{med['direct'] / v:.2f}")
+            if cpu:
+                row(f"worker CPU {way}", f"{statistics.median(cpu):.2f} s/GB", creq, cstretch)
+
+    def rates(self):
+        count = 1000 if self.o.quick else 4000
+        rounds = 3 if self.o.quick else 9
+        med, raw = self.measure(rounds, f"rate 8 {count}")
+        self.ratio("new CONNECT + request, rate vs direct", med, ">= 0.30", "0.36", "/s")
+        bad = sum(int(x[2]) for x in raw.get("weir", []))
+        if bad:
+            row("  failed requests", bad)
+        med, _ = self.measure(rounds, f"rate 1 {count // 4}", 1)
+        if "weir" in med and "direct" in med:
+            row("added latency of a new connection", f"{med['weir'] - med['direct']:.0f} us", "<= 120 us",
+                "90 us", f"{med['weir']:.0f} vs {med['direct']:.0f} us, one at a time")
+            for k in med:
+                if k not in ("weir", "direct"):
+                    row(f"  {k}, added latency", f"{med[k] - med['direct']:.0f} us")
+        keep = {}
+        for _ in range(rounds):
+            for name, p, (port, proxy) in self.variants():
+                if name == "socat":
+                    continue
+                a = self.ask(p, f"keep {count} {port} {proxy}")
+                if a and a[0] != "failed":
+                    keep.setdefault(name, []).append(float(a[0]))
+        self.ratio("keep-alive plain HTTP, rate vs direct",
+                   {k: statistics.median(v) for k, v in keep.items()}, ">= 0.35", "0.45", "/s")
+
+    @staticmethod
+    def ratio(what, med, req, stretch, unit):
+        if "weir" not in med or "direct" not in med:
+            row(what, "failed")
+            return
+        row(what, f"{med['weir'] / med['direct']:.2f}", req, stretch,
+            f"{med['weir']:.0f}{unit}, direct {med['direct']:.0f}{unit}")
+        for k in med:
+            if k not in ("weir", "direct"):
+                row(f"  {k}, {what.split(',')[0]}", f"{med[k] / med['direct']:.2f}")
+
+    def bursts(self):
+        for n in (100, 1000, 3000):
+            a = self.ask(self.inside, f"burst {n} {self.port} 3128")
+            if not a or a[0] == "failed":
+                row(f"{n} simultaneous CONNECTs", "failed")
+                continue
+            row(f"{n} simultaneous CONNECTs", f"{a[0]} succeed, p99 {a[2]} ms", "all, p99 < 1 s",
+                "p99 < 0.4 s", f"p50 {a[1]} ms")
+            time.sleep(0.5)
+
+    def memory(self):
+        p = self.popen(self.weir, "run", "-q", "--", "/bin/sleep", "60")
+        procs = Procs(p.pid)
+        time.sleep(0.2)
+        total, parts = 0, []
+        for name in ("monitor", "nursery", "worker", "shim", "keeper"):
+            try:
+                with open(f"/proc/{getattr(procs, name)}/smaps_rollup", encoding="ascii") as f:
+                    kb = [int(ln.split()[1]) for ln in f if ln.startswith("Pss:")][0]
+            except OSError:
+                row("PSS of all weir processes at rest", "needs root: the processes are locked")
+                break
+            total += kb
+            parts.append(f"{name} {kb}")
+        else:
+            row("PSS of all weir processes at rest", f"{total / 1024:.2f} MB", "<= 4 MB", "2 MB",
+                "KB: " + ", ".join(parts))
+        os.kill(p.pid, 15)
+        p.wait()
+
+
+def free_port():
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_port(port):
+    import socket
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return True
+        except OSError:
+            time.sleep(0.02)
+    return False
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+        model = next((ln.split(":")[1].strip() for ln in f if ln.startswith("model name")), "?")
+    return f"Linux {os.uname().release}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}"
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--quick", action="store_true")
+    ap.add_argument("--rounds", type=int, default=41)
+    opts = ap.parse_args()
+    if not WEIR.exists():
+        sys.exit("build/weir is not there: run make")
+    b = Bench(opts)
+    t = time.monotonic()
+    try:
+        b.launch()
+        b.start()
+        b.streams()
+        b.rates()
+        b.bursts()
+        b.memory()
+        for peer in ("tinyproxy", "socat"):
+            if b.peers.get(peer) is None:
+                row(peer, "not installed", note=f"apt-get install -y {peer}")
+        for peer in ("squid", "srt"):
+            row(peer, "installed, not in the harness" if shutil.which(peer, path=PATH) else
+                "not installed")
+    finally:
+        b.close()
+    print(f"\n{machine()}; as {'an ordinary user' if not IS_ROOT else f'uid {UID}'}; "
+          f"{time.monotonic() - t:.0f} s")
+    w = [max(len(str(r[i])) for r in rows + [("measure", "weir", "required", "stretch", "")])
+         for i in range(4)]
+    for r in [("measure", "weir", "required", "stretch", "note"), *rows]:
+        print("  ".join(str(c).ljust(w[i]) if i < 4 else str(c) for i, c in enumerate(r)).rstrip())
+
+
+main()

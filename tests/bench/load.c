@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: ISC */
+/* tests/bench/load.c - the origin and the clients of `make bench`; compiled by bench.py.
+ *   load serve            an origin on 127.0.0.1; prints its port
+ *   load client           reads commands, a line each, and answers each with a line:
+ *     stream up|down BYTES PORT PROXY     seconds
+ *     rate CONCURRENCY COUNT PORT PROXY   requests/s and the median latency in microseconds
+ *     keep COUNT PORT PROXY               requests/s over one kept-alive plain HTTP connection
+ *     burst COUNT PORT PROXY              succeeded, p50 and p99 in milliseconds
+ *   load spawn ROUNDS CMD… ,, CMD… ,, …   interleaved fork+exec+wait: median us of each
+ * PROXY is a port on 127.0.0.1 that takes CONNECT, or 0 for a direct connection.
+ * Trusted code on a quiet machine: it asserts, it does not defend. */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNK (256 * 1024)
+static char chunk[CHUNK];
+extern char **environ;
+
+static double now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double rank(double *v, size_t n, double q)
+{
+	if (n == 0)
+		return 0;
+	qsort(v, n, sizeof(*v), by_value);
+	return v[(size_t)((double)(n - 1) * q)];
+}
+
+static struct sockaddr_in local(int port)
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+
+	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return sa;
+}
+
+static void write_all(int fd, const char *p, size_t n)
+{
+	while (n) {
+		ssize_t k = write(fd, p, n);
+
+		if (k <= 0)
+			return;
+		p += k;
+		n -= (size_t)k;
+	}
+}
+
+/* ---- origin ---- */
+
+static void stream_child(int c, const char *line)
+{
+	unsigned long long n = strtoull(line + 2, NULL, 10);
+
+	(void)fcntl(c, F_SETFL, 0);
+	if (line[0] == 'D') {
+		while (n) {
+			size_t k = n < CHUNK ? (size_t)n : CHUNK;
+
+			write_all(c, chunk, k);
+			n -= k;
+		}
+	} else {
+		while (n) {
+			ssize_t k = read(c, chunk, n < CHUNK ? (size_t)n : CHUNK);
+
+			if (k <= 0)
+				_exit(1);
+			n -= (size_t)k;
+		}
+		write_all(c, "k", 1);
+	}
+	_exit(0);
+}
+
+static void serve_ready(int ep, int c)
+{
+	static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+	char b[4096];
+	ssize_t n = read(c, b, sizeof(b) - 1);
+
+	if (n <= 0) {
+		if (n == 0 || errno != EAGAIN)
+			(void)close(c);
+		return;
+	}
+	b[n] = '\0';
+	if (b[0] == 'D' || b[0] == 'U') {
+		if (fork() == 0)
+			stream_child(c, b);
+		(void)epoll_ctl(ep, EPOLL_CTL_DEL, c, NULL);
+		(void)close(c);
+		return;
+	}
+	for (char *p = b; (p = strstr(p, "\r\n\r\n")); p += 4)
+		write_all(c, ok, sizeof(ok) - 1);
+}
+
+static int serve(void)
+{
+	struct sockaddr_in sa = local(0);
+	socklen_t len = sizeof(sa);
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), ep = epoll_create1(0);
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = l }, got[256];
+
+	(void)signal(SIGCHLD, SIG_IGN);
+	(void)signal(SIGPIPE, SIG_IGN);
+	assert(bind(l, (struct sockaddr *)&sa, len) == 0 && listen(l, 4096) == 0);
+	assert(getsockname(l, (struct sockaddr *)&sa, &len) == 0);
+	(void)printf("%d\n", ntohs(sa.sin_port));
+	(void)fflush(stdout);
+	(void)epoll_ctl(ep, EPOLL_CTL_ADD, l, &ev);
+	for (;;) {
+		int n = epoll_wait(ep, got, 256, -1);
+
+		for (int i = 0; i < n; i++) {
+			if (got[i].data.fd != l) {
+				serve_ready(ep, got[i].data.fd);
+				continue;
+			}
+			for (int c; (c = accept4(l, NULL, NULL, SOCK_NONBLOCK)) >= 0;) {
+				struct epoll_event e = { .events = EPOLLIN, .data.fd = c };
+
+				(void)epoll_ctl(ep, EPOLL_CTL_ADD, c, &e);
+			}
+		}
+	}
+}
+
+/* ---- clients ---- */
+
+static int open_to(int port, bool nonblock)
+{
+	struct sockaddr_in sa = local(port);
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (nonblock ? SOCK_NONBLOCK : 0), 0), on = 1;
+
+	if (s < 0)
+		return -1;
+	(void)setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (connect(s, (struct sockaddr *)&sa, sizeof(sa)) < 0 && errno != EINPROGRESS) {
+		(void)close(s);
+		return -1;
+	}
+	return s;
+}
+
+static int connect_head(char *b, size_t room, const char *host, int port)
+{
+	return snprintf(b, room, "CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n\r\n", host, port, host, port);
+}
+
+static int through(const char *host, int port, int proxy)
+{
+	char b[512];
+	int s = open_to(proxy ? proxy : port, false);
+	size_t n = 0;
+
+	if (s < 0 || !proxy)
+		return s;
+	write_all(s, b, (size_t)connect_head(b, sizeof(b), host, port));
+	while (n < 4 || memcmp(b + n - 4, "\r\n\r\n", 4) != 0) {	/* a byte at a time: no payload */
+		if (n == sizeof(b) || read(s, b + n, 1) != 1)
+			return -1;
+		n++;
+	}
+	return strncmp(b + 8, " 200", 4) == 0 ? s : -1;
+}
+
+static void do_stream(const char *host, const char *way, unsigned long long bytes, int port, int proxy)
+{
+	char line[64];
+	int s = through(host, port, proxy);
+	double t = now();
+	unsigned long long left = bytes;
+
+	if (s < 0) {
+		(void)printf("failed\n");
+		return;
+	}
+	(void)snprintf(line, sizeof(line), "%c %llu\n", way[0] == 'd' ? 'D' : 'U', bytes);
+	write_all(s, line, strlen(line));
+	if (way[0] == 'd') {
+		while (left) {
+			ssize_t k = read(s, chunk, CHUNK);
+
+			if (k <= 0)
+				break;
+			left -= (unsigned long long)k;
+		}
+	} else {
+		(void)usleep(2000);	/* the origin reads its line alone */
+		t = now();
+		while (left) {
+			size_t k = left < CHUNK ? (size_t)left : CHUNK;
+
+			write_all(s, chunk, k);
+			left -= k;
+		}
+		left = read(s, line, 1) != 1;
+	}
+	if (left)
+		(void)printf("failed\n");
+	else
+		(void)printf("%.6f\n", now() - t);
+	(void)close(s);
+}
+
+enum step { CONNECTING, ASKED, SENT };
+struct slot {
+	int fd, step;
+	double since;
+	size_t n;
+	char b[512];
+};
+
+static const char get[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+static void slot_start(struct slot *s, int ep, int port, int proxy)
+{
+	struct epoll_event ev = { .events = EPOLLOUT, .data.ptr = s };
+
+	s->since = now();
+	s->fd = open_to(proxy ? proxy : port, true);
+	s->step = CONNECTING;
+	s->n = 0;
+	if (s->fd >= 0)
+		(void)epoll_ctl(ep, EPOLL_CTL_ADD, s->fd, &ev);
+}
+
+/* Return: 1 done, 0 goes on, -1 failed */
+static int slot_step(struct slot *s, int ep, const char *host, int port, int proxy, bool only_connect)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = s };
+	ssize_t k;
+
+	if (s->step == CONNECTING) {
+		if (proxy) {
+			int n = connect_head(s->b, sizeof(s->b), host, port);
+
+			if (write(s->fd, s->b, (size_t)n) != n)
+				return -1;
+			s->step = ASKED;
+		} else {
+			if (write(s->fd, get, sizeof(get) - 1) < 0)
+				return -1;
+			s->step = SENT;
+		}
+		(void)epoll_ctl(ep, EPOLL_CTL_MOD, s->fd, &ev);
+		return 0;
+	}
+	k = read(s->fd, s->b + s->n, sizeof(s->b) - 1 - s->n);
+	if (k < 0 && errno == EAGAIN)
+		return 0;
+	if (k <= 0)
+		return -1;
+	s->n += (size_t)k;
+	s->b[s->n] = '\0';
+	if (s->step == ASKED) {
+		if (!strstr(s->b, "\r\n\r\n"))
+			return 0;
+		if (strncmp(s->b + 8, " 200", 4) != 0)
+			return -1;
+		if (only_connect)
+			return 1;
+		s->n = 0;
+		s->step = SENT;
+		return write(s->fd, get, sizeof(get) - 1) < 0 ? -1 : 0;
+	}
+	return strstr(s->b, "\r\n\r\nok") ? 1 : 0;
+}
+
+static void do_rate(const char *host, int conc, int count, int port, int proxy)
+{
+	struct slot *slots = calloc((size_t)conc, sizeof(*slots));
+	double *lat = calloc((size_t)count, sizeof(*lat)), t = now();
+	int ep = epoll_create1(EPOLL_CLOEXEC), started = 0, done = 0, failed = 0;
+	struct epoll_event got[256];
+
+	for (int i = 0; i < conc && started < count; i++, started++)
+		slot_start(&slots[i], ep, port, proxy);
+	while (done < count) {
+		int n = epoll_wait(ep, got, 256, 10000);
+
+		if (n <= 0)
+			break;
+		for (int i = 0; i < n; i++) {
+			struct slot *s = got[i].data.ptr;
+			int r = slot_step(s, ep, host, port, proxy, false);
+
+			if (r == 0)
+				continue;
+			failed += r < 0;
+			lat[done++] = now() - s->since;
+			(void)close(s->fd);
+			if (started < count) {
+				started++;
+				slot_start(s, ep, port, proxy);
+			}
+		}
+	}
+	t = now() - t;
+	(void)printf("%.1f %.1f %d\n", done / t, rank(lat, (size_t)done, 0.5) * 1e6, failed + count - done);
+	(void)close(ep);
+	free(slots);
+	free(lat);
+}
+
+static void do_keep(const char *host, int count, int port, int proxy)
+{
+	char req[256], b[1024];
+	int s = open_to(proxy ? proxy : port, false), n, bad = 0;
+	double t = now();
+
+	n = proxy ? snprintf(req, sizeof(req), "GET http://%s:%d/ HTTP/1.1\r\nHost: %s:%d\r\n\r\n", host, port,
+			     host, port) :
+		    snprintf(req, sizeof(req), "%s", get);
+	for (int i = 0; i < count && !bad; i++) {
+		size_t have = 0;
+
+		write_all(s, req, (size_t)n);
+		do {
+			ssize_t k = read(s, b + have, sizeof(b) - 1 - have);
+
+			if (k <= 0) {
+				bad = 1;
+				break;
+			}
+			have += (size_t)k;
+			b[have] = '\0';
+		} while (!strstr(b, "\r\n\r\nok"));
+	}
+	if (bad)
+		(void)printf("failed\n");
+	else
+		(void)printf("%.1f\n", count / (now() - t));
+	(void)close(s);
+}
+
+static void do_burst(const char *host, int count, int port, int proxy)
+{
+	struct slot *slots = calloc((size_t)count, sizeof(*slots));
+	double *lat = calloc((size_t)count, sizeof(*lat));
+	int ep = epoll_create1(EPOLL_CLOEXEC), over = 0, good = 0;
+	struct epoll_event got[256];
+
+	for (int i = 0; i < count; i++)
+		slot_start(&slots[i], ep, port, proxy);
+	while (over < count) {
+		int n = epoll_wait(ep, got, 256, 10000);
+
+		if (n <= 0)
+			break;
+		for (int i = 0; i < n; i++) {
+			struct slot *s = got[i].data.ptr;
+			int r = slot_step(s, ep, host, port, proxy, true);
+
+			if (r == 0)
+				continue;
+			over++;
+			if (r > 0)
+				lat[good++] = now() - s->since;
+			(void)epoll_ctl(ep, EPOLL_CTL_DEL, s->fd, NULL);
+		}
+	}
+	(void)printf("%d %.1f %.1f\n", good, rank(lat, (size_t)good, 0.5) * 1e3,
+		     rank(lat, (size_t)good, 0.99) * 1e3);
+	for (int i = 0; i < count; i++)
+		if (slots[i].fd >= 0)
+			(void)close(slots[i].fd);
+	(void)close(ep);
+	free(slots);
+	free(lat);
+}
+
+static int client(const char *host)
+{
+	struct rlimit rl;
+	char line[256], word[16], way[8];
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
+		rl.rlim_cur = rl.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &rl);
+	}
+	(void)setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof(line), stdin)) {
+		unsigned long long n;
+		int a, b, c, d;
+
+		if (sscanf(line, "stream %7s %llu %d %d", way, &n, &a, &b) == 4)
+			do_stream(host, way, n, a, b);
+		else if (sscanf(line, "rate %d %d %d %d", &a, &b, &c, &d) == 4)
+			do_rate(host, a, b, c, d);
+		else if (sscanf(line, "keep %d %d %d", &a, &b, &c) == 3)
+			do_keep(host, a, b, c);
+		else if (sscanf(line, "burst %d %d %d", &a, &b, &c) == 3)
+			do_burst(host, a, b, c);
+		else if (sscanf(line, "%15s", word) == 1)
+			(void)printf("what is %s?\n", word);
+	}
+	return 0;
+}
+
+/* ---- launches ---- */
+
+#define CMDS_MAX 8
+
+static double spawn_once(char **argv)
+{
+	double t = now();
+	int st;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		(void)execv(argv[0], argv);
+		_exit(99);
+	}
+	if (waitpid(pid, &st, 0) < 0 || st != 0) {
+		(void)fprintf(stderr, "%s: status %x\n", argv[0], (unsigned)st);
+		exit(1);
+	}
+	return now() - t;
+}
+
+static int spawn(int argc, char **argv)
+{
+	int rounds = atoi(argv[0]), n = 1;
+	char **cmd[CMDS_MAX] = { argv + 1 };
+	double *t[CMDS_MAX];
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], ",,") == 0) {
+			argv[i] = NULL;
+			assert(n < CMDS_MAX);
+			cmd[n++] = argv + i + 1;
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		t[i] = calloc((size_t)rounds, sizeof(double));
+		(void)spawn_once(cmd[i]);
+	}
+	for (int r = 0; r < rounds; r++)
+		for (int i = 0; i < n; i++)
+			t[i][r] = spawn_once(cmd[i]);
+	for (int i = 0; i < n; i++)
+		(void)printf("%.1f%c", rank(t[i], (size_t)rounds, 0.5) * 1e6, i + 1 < n ? ' ' : '\n');
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "serve") == 0)
+		return serve();
+	if (argc > 2 && strcmp(argv[1], "client") == 0)
+		return client(argv[2]);
+	if (argc > 3 && strcmp(argv[1], "spawn") == 0)
+		return spawn(argc - 2, argv + 2);
+	(void)fprintf(stderr, "usage: load serve | client HOST | spawn ROUNDS CMD…\n");
+	return 2;
+}

@@ -1,0 +1,591 @@
+# SPDX-License-Identifier: ISC
+"""What the command finds inside: files, environment, rights, its repository; and which grants are
+refused (SPEC 6; H31-H34, H37, H38, H46; N1-N11)."""
+import os
+import socket
+
+import pytest
+
+from world import IS_ROOT, PYTHON, need
+
+SECRET = "do-not-show-this-secret"
+
+
+@pytest.fixture(scope="module")
+def box(world):
+    """One sandbox that every look from inside shares"""
+    for f in CREDENTIALS:
+        world.write(f"{world.home}/{f}", SECRET, 0o600)
+    world.write(f"{world.home}/outside", "outside\n")
+    cwd = world.project()
+    world.write(f"{cwd}/mine", "mine\n")
+    with world.inside(cwd=cwd, env={
+            "AWS_SECRET_ACCESS_KEY": SECRET, "GITHUB_TOKEN": SECRET, "LD_PRELOAD": "/x.so",
+            "BASH_ENV": "/x", "PYTHONSTARTUP": "/x", "NODE_OPTIONS": "--x", "GIT_DIR": "/x",
+            "NO_PROXY": "*", "HTTP_PROXY": "http://evil.example:1", "all_proxy": "socks5://x:1",
+            "SSH_AUTH_SOCK": "/tmp/agent", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x",
+            "LD_LIBRARY_PATH": "/x", "PYTHONPATH": f"{world.home}/outside-of-it",
+            "EDITOR": "vi", "LANG": "C.UTF-8", "TZ": "UTC"}) as sb:
+        yield sb
+
+
+CREDENTIALS = [".ssh/id_ed25519", ".aws/credentials", ".azure/token", ".config/gcloud/creds",
+               ".config/gh/hosts.yml", ".docker/config.json", ".kube/config", ".netrc",
+               ".git-credentials", ".npmrc", ".pypirc", ".gnupg/secring.gpg",
+               ".local/share/keyrings/login.keyring", ".mozilla/firefox/x/logins.json",
+               ".config/google-chrome/Default/Cookies", ".config/weir/policy.d", ".bash_history",
+               ".config/rclone/rclone.conf", ".cargo/credentials.toml", ".vault-token"]
+
+
+# ---- environment ----
+
+def test_h28_proxy_variables_are_weirs_own_all_eight(box):
+    """H28: inherited NO_PROXY and ALL_PROXY do not change what clients do"""
+    env = box.py("result = dict(os.environ)")
+    for v in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        assert env[v] == "http://127.0.0.1:3128", v
+    for v in ("NO_PROXY", "no_proxy"):
+        assert env[v] == "localhost,127.0.0.1,::1", v
+    assert env["WEIR"] == "1" and env["NODE_USE_ENV_PROXY"] == "1" and env["WEIR_SANDBOX"]
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "LD_PRELOAD", "BASH_ENV",
+                                  "PYTHONSTARTUP", "NODE_OPTIONS", "GIT_DIR", "SSH_AUTH_SOCK",
+                                  "DBUS_SESSION_BUS_ADDRESS", "LD_LIBRARY_PATH", "PYTHONPATH",
+                                  "XDG_STATE_HOME"])
+def test_h34_secrets_and_code_in_variables_are_dropped(box, name, world):
+    """H34: one filter for every run, minimal by default"""
+    env = box.py("result = dict(os.environ)")
+    assert SECRET not in str(env)
+    assert env.get(name, "") in ("",) or (name == "XDG_STATE_HOME" and world.home in env[name]), env
+
+
+def test_ordinary_variables_stay(box, world):
+    env = box.py("result = dict(os.environ)")
+    assert env["LANG"] == "C.UTF-8" and env["HOME"] == world.home and env["PATH"]
+    assert env["TMPDIR"].startswith("/tmp") and env["PWD"] == box.cwd
+
+
+def test_env_and_keep_env(world):
+    r = world.run("--env", "A=b c", "--keep-env", "KEPT", "--", "env",
+                  env={"KEPT": "yes", "DROPPED": "no"}).ok()
+    assert "A=b c\n" in r.text and "KEPT=yes\n" in r.text and "DROPPED" not in r.text, r
+    for bad in ("--env=novalue", "--env==x", "--env=A B=x"):
+        assert world.run(bad, "--", "true").status == 125, bad
+
+
+def test_deny_has_no_proxy_variables(world):
+    assert "proxy" not in world.run("-n", "deny", "--", "env").ok().text.lower()
+
+
+# ---- files ----
+
+@pytest.mark.parametrize("path", CREDENTIALS)
+def test_h33_credentials_are_absent_by_construction(box, world, path):
+    """H33: absent, not merely unreadable; H32: also when they appear later"""
+    got = box.py("result = os.path.lexists(p)", p=f"{world.home}/{path}")
+    assert got is False
+    world.write(f"{world.home}/{path}.new", SECRET, 0o600)
+    os.replace(world.path(f"{world.home}/{path}.new"), world.path(f"{world.home}/{path}"))	# H31
+    assert box.py("result = os.path.lexists(p)", p=f"{world.home}/{path}") is False
+
+
+def test_h46_tmp_is_private(box, world):
+    """H46: temporary files are shared with nobody"""
+    world.write("/tmp/host-file", "x")
+    got = box.py("""
+        open("/tmp/inside-file", "w").write("x"); open("/var/tmp/inside-file", "w").write("x")
+        result = [os.listdir(d) for d in ("/tmp", "/var/tmp", "/dev/shm")]
+    """)
+    assert "host-file" not in got[0] and not world.path("/tmp/inside-file").exists()
+    assert not os.path.exists("/var/tmp/inside-file")
+
+
+def test_the_project_is_writable_and_the_rest_of_home_is_not_there(box, world):
+    got = box.py("""
+        open("made", "w").write("made inside")
+        open(os.path.expanduser("~/private"), "w").write("x")
+        result = open("mine").read(), os.path.lexists(os.path.expanduser("~/outside")), os.getcwd()
+    """)
+    assert got == ("mine\n", False, box.cwd)
+    assert world.read(f"{box.cwd}/made") == b"made inside"
+    assert not world.path(f"{world.home}/private").exists()
+
+
+WRITES = ["/etc/x", "/usr/x", "/usr/bin/x", "/bin/x", "/lib/x", "/x", "/var/lib/x", "/boot/x", "/opt/x",
+          "/srv/x", "/sys/x", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/root/x",
+          "/home/x", "/run/weir/weir", "/dev/x", "/etc/passwd", "/etc/hosts"]
+
+
+@pytest.mark.parametrize("path", WRITES)
+def test_a_write_outside_is_refused(box, path):
+    """N3: parents of mounts are not writable either"""
+    got = box.py("""
+        try:
+            with open(p, "w") as f: f.write("x")
+            result = "written"
+        except OSError as e:
+            result = errno.errorcode[e.errno]
+    """, p=path)
+    if path in ("/dev/x", "/run/x"):	# a tmpfs of the sandbox's own
+        return
+    assert got in ("EROFS", "EACCES", "EPERM", "ENOENT"), got
+    assert not os.path.exists("/etc/x") and not os.path.exists("/usr/x")
+
+
+HIDDEN = ["/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/ssh_host_ed25519_key", "/boot/x",
+          "/etc/ssl/private", "/var/lib/docker", "/home/stranger", "/root/.bashrc", "/etc/weir"]
+
+
+@pytest.mark.parametrize("path", HIDDEN)
+def test_h38_system_secrets_are_absent(box, path):
+    assert box.py("""
+        try:
+            os.listdir(p) if os.path.isdir(p) else open(p).read()
+            result = os.path.lexists(p) and not (os.path.isdir(p) and not os.listdir(p))
+        except OSError:
+            result = False
+    """, p=path) is False
+
+
+def test_n10_etc_has_what_programs_need(box):
+    got = box.py("""
+        import pwd, ssl, subprocess, mimetypes
+        result = (pwd.getpwuid(os.getuid()).pw_name, os.path.exists("/etc/ssl/certs"),
+                  open("/etc/resolv.conf").read().split("\\n")[0][:10], open("/etc/hosts").read(),
+                  os.path.exists("/etc/machine-id"), mimetypes.guess_type("x.html")[0],
+                  ssl.create_default_context() is not None, open("/etc/nsswitch.conf").read())
+    """)
+    assert got[0] == "tester" and got[1] and "localhost" in got[3] and got[5] == "text/html"
+    assert "10.77.0.2" not in got[2]
+
+
+def test_the_hosts_own_name_servers_and_hosts_are_not_told(box):
+    assert "10.77" not in box.py("result = open('/etc/resolv.conf').read() + open('/etc/hosts').read()")
+
+
+def test_uid_is_ones_own_and_no_capability_is_left(box, world):
+    got = box.py("result = os.getuid(), os.getgid(), open('/proc/self/status').read()")
+    assert got[:2] == (world.uid, world.gid)
+    st = dict(ln.split(":\t", 1) for ln in got[2].splitlines() if ":\t" in ln)
+    for k in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(st[k], 16) == 0, (k, st[k])
+    assert st["NoNewPrivs"] == "1" and st["Seccomp"] == "2"
+
+
+def test_setuid_programs_gain_nothing(box):
+    got = box.py("""
+        import subprocess
+        p = subprocess.run(["/usr/bin/su", "-c", "id"], capture_output=True, stdin=subprocess.DEVNULL)
+        result = p.returncode, p.stdout
+    """)
+    assert got[0] != 0 and b"uid=0" not in got[1]
+
+
+def test_n7_no_host_process_is_visible(box):
+    got = box.py("""
+        result = sorted(int(p) for p in os.listdir("/proc") if p.isdigit())
+    """)
+    assert got[0] == 1 and len(got) <= 4 and max(got) < 100000, got
+
+
+def test_descriptors_are_closed(box):
+    got = box.py("result = {f: os.readlink('/proc/self/fd/' + f) for f in os.listdir('/proc/self/fd')"
+                 " if os.path.lexists('/proc/self/fd/' + f)}")
+    assert not [v for v in got.values() if v.startswith(("socket:", "anon_inode:", "/home"))], got
+
+
+def test_sys_shows_only_the_loopback_of_the_sandbox(box):
+    assert box.py("result = os.listdir('/sys/class/net')") == ["lo"]
+
+
+def test_dev_is_private_and_small(box):
+    got = set(box.py("result = os.listdir('/dev')"))
+    assert {"null", "zero", "full", "random", "urandom", "tty", "shm", "ptmx", "pts"} <= got
+    assert not got & {"kvm", "mem", "kmsg", "vda", "sda", "fuse", "net", "vsock", "console"}, got
+
+
+def test_devices_and_kernel_files_cannot_be_reached(box):
+    got = box.py("""
+        out = {}
+        for p in ("/proc/kcore", "/proc/kallsyms", "/proc/keys", "/proc/1/environ", "/dev/mem",
+                  "/sys/kernel/security", "/sys/fs/cgroup"):
+            try:
+                d = open(p, "rb").read(64) if not os.path.isdir(p) else os.listdir(p)
+                out[p] = d
+            except OSError as e:
+                out[p] = errno.errorcode[e.errno]
+        try:
+            os.mknod("/tmp/dev", 0o600 | 0o020000, os.makedev(1, 1)); out["mknod"] = "made"
+        except OSError as e:
+            out["mknod"] = errno.errorcode[e.errno]
+        result = out
+    """)
+    assert got["mknod"] == "EPERM" and got["/dev/mem"] in ("ENOENT", "EACCES", "EPERM")
+    assert got["/proc/1/environ"] in ("EACCES", "EPERM") and got["/proc/kcore"] in (
+        "EACCES", "EPERM", "ENOENT", b""), got
+
+
+def test_mounts_are_few_and_read_only_but_for_the_named(box, world):
+    lines = box.py("result = open('/proc/self/mountinfo').read()").splitlines()
+    assert len(lines) <= 40, len(lines)
+    for ln in lines:
+        f = ln.split()
+        where, opts, fs = f[4], f[5].split(","), f[f.index("-") + 1]
+        assert "shared:" not in ln and "master:" not in ln, ln	# nothing propagates
+        if "rw" in opts and fs not in ("tmpfs", "proc", "devpts", "mqueue", "devtmpfs"):
+            assert where in (box.cwd,) or where.startswith("/dev/"), ln
+
+
+def test_the_weir_binary_is_at_run_weir_weir(box):
+    assert box.py("""
+        import subprocess
+        result = subprocess.run(["/run/weir/weir", "--version"], capture_output=True).returncode
+    """) == 0
+
+
+def test_a_host_mount_made_later_does_not_come_in(world):
+    if not IS_ROOT:
+        pytest.skip("mounting in the world needs root")
+    import subprocess
+    with world.inside() as sb:
+        sb.py("result = 1")
+        d = world.mkdir(f"{sb.cwd}/later")
+        enter = ["nsenter", f"--target={world.pid}", "--mount"]
+        subprocess.run([*enter, "mount", "-t", "tmpfs", "tmpfs", d], check=True)
+        world.write(f"{d}/secret", SECRET)
+        assert sb.py("result = os.listdir('later')") == []
+        subprocess.run([*enter, "umount", d], check=True)
+
+
+# ---- unix sockets ----
+
+def test_k1_h22_host_unix_sockets_are_unreachable(world):
+    """K1, H22, H23: in every network state, also those created or renamed later"""
+    for state in ("deny", "allowlist", "allow"):
+        with world.inside("-n", state) as sb:
+            sb.py("result = 1")
+            paths = ["/run/a.sock", "/tmp/b.sock", f"{world.home}/c.sock",
+                     f"{os.path.dirname(sb.cwd)}/d.sock"]
+            servers = []
+            for p in paths:
+                full = str(world.path(p))
+                if os.path.lexists(full):
+                    os.unlink(full)
+                s = world.make("host", socket.AF_UNIX, socket.SOCK_STREAM, bind=p, listen=5)
+                os.chmod(full, 0o777)
+                servers.append(s)
+            os.rename(world.path("/run/a.sock"), world.path("/run/e.sock"))
+            got = sb.py("""
+                out = []
+                for p in paths:
+                    s = socket.socket(socket.AF_UNIX)
+                    try: s.connect(p); out.append(p)
+                    except OSError: pass
+                result = out
+            """, paths=paths + ["/run/e.sock"])
+            assert got == [], (state, got)
+            for s in servers:
+                s.close()
+            for p in [*paths[1:], "/run/e.sock"]:
+                os.unlink(world.path(p))
+
+
+@pytest.mark.parametrize("state", ["deny", "allowlist"])
+def test_abstract_sockets_are_unreachable(world, state):
+    s = world.make("host", socket.AF_UNIX, socket.SOCK_STREAM, bind="\0weir-abstract", listen=5)
+    with world.inside("-n", state) as sb:
+        assert sb.py("""
+            s = socket.socket(socket.AF_UNIX)
+            try: s.connect("\\0weir-abstract"); result = "connected"
+            except OSError as e: result = errno.errorcode[e.errno]
+        """) == "ECONNREFUSED"
+    s.close()
+
+
+# ---- working directory and project ----
+
+def git(world, cwd, *args):
+    need("git", "git")
+    p = world.sh("git " + " ".join(args), cwd=cwd)
+    assert p.returncode == 0, p.stderr
+    return p.stdout
+
+
+@pytest.fixture
+def repo(world):
+    d = world.project()
+    git(world, d, "init -q . && git config user.email t@example.org && git config user.name t "
+        "&& echo a > a && git add a && git commit -qm first && mkdir -p sub/deep")
+    return d
+
+
+def test_git_status_works_in_a_sub_folder(world, repo):
+    """Pitfall 2: P is the repository, not the working directory"""
+    r = world.run("--", "git", "status", "--porcelain", cwd=f"{repo}/sub/deep")
+    assert r.ok().text == "", r
+    r = world.run("--", "sh", "-c", "echo b > ../../b && pwd", cwd=f"{repo}/sub/deep").ok()
+    assert r.text == f"{repo}/sub/deep\n" and world.read(f"{repo}/b") == b"b\n"
+
+
+@pytest.mark.parametrize("attack", [
+    "mv .git x", "rm -rf .git", "echo x > .git/hooks/post-commit", "echo x >> .git/config",
+    "mkdir .git/hooks2 && mv .git/hooks2 .git/hooks", "touch .git/commondir", "ln -s /tmp .git/x",
+    "mv .git .git2; cp -r .git2 .git; echo x > .git/hooks/post-commit",
+    "git config core.fsmonitor 'touch /tmp/pwned'", "git commit --allow-empty -m x"])
+def test_a11_git_is_read_only_and_cannot_be_renamed(world, repo, attack):
+    before = world.sh("find .git | sort; cat .git/config", cwd=repo).stdout
+    r = world.run("--", "sh", "-c", attack, cwd=repo)
+    assert r.status != 0, r
+    assert world.sh("find .git | sort; cat .git/config", cwd=repo).stdout == before
+
+
+def test_a_git_file_is_bound_too(world, repo):
+    d = world.project()
+    git(world, repo, f"worktree add -q {d}/wt")
+    r = world.run("--", "sh", "-c", "echo 'gitdir: /tmp/evil' > .git; mv .git x", cwd=f"{d}/wt")
+    assert r.status != 0
+    assert world.read(f"{d}/wt/.git").startswith(f"gitdir: {repo}".encode())
+
+
+@pytest.mark.parametrize("where", ["home", "/", "/tmp", "/usr", "/etc", "/var", "/home"])
+def test_pitfall_15_a_working_directory_that_may_not_be_granted_is_not_shared(world, where):
+    cwd = world.home if where == "home" else where
+    if where == "home":
+        world.write(f"{world.home}/outside", "x")
+    r = world.run("--", "sh", "-c", "pwd; ls -A ~; touch weir-test-file 2>/dev/null; echo done", cwd=cwd)
+    assert r.ok().text.endswith("done\n") and "outside" not in r.text, r
+    said = [ln for ln in r.errtext.splitlines() if "not shared" in ln or "-w" in ln or "-C" in ln]
+    assert said, r
+    assert not world.path(f"{cwd}/weir-test-file").exists()
+    if where == "home":
+        assert r.text.splitlines()[0] == world.home
+
+
+def test_somebody_elses_directory_is_read_only(world):
+    if not IS_ROOT:
+        pytest.skip("a stranger's directory needs root")
+    d = world.mkdir("/srv/theirs/x", root=True)
+    world.write(f"{d}/readable", "r", root=True)
+    os.chmod(world.path(d), 0o777)
+    r = world.run("--", "sh", "-c", "cat readable; touch w", cwd=d)
+    assert r.status != 0 and r.text == "r" and not world.path(f"{d}/w").exists(), r
+
+
+@pytest.mark.parametrize("where", ["/proc", "/sys", "/dev", "/run", "/proc/self", "/dev/shm"])
+def test_a_working_directory_on_proc_sys_dev_run_is_125(world, where):
+    r = world.run("--", "true", cwd=where)
+    assert r.status == 125 and where.split("/")[1] in r.errtext, r
+
+
+def test_a_deleted_working_directory_is_125(world):
+    d = world.mkdir(f"{world.home}/work/gone")
+    p = world.sh("rmdir ../gone; /srv/weir run -- true; echo $?", cwd=d)
+    assert p.stdout == b"125\n" and b"weir:" in p.stderr, p
+
+
+def test_h37_a_symlinked_working_directory_widens_nothing(world):
+    """H37: /tmp/x/ws -> $HOME does not make home writable"""
+    world.mkdir("/tmp/x")
+    os.symlink(world.home, world.path("/tmp/x/ws"))
+    try:
+        p = world.sh("cd /tmp/x/ws && /srv/weir run -- sh -c 'touch hole; ls -A'; "
+                     "/srv/weir run -C /tmp/x/ws -- touch hole2")
+        assert b"outside" not in p.stdout, p
+        for f in ("hole", "hole2"):
+            assert not world.path(f"{world.home}/{f}").exists()
+    finally:
+        os.unlink(world.path("/tmp/x/ws"))
+
+
+def test_chdir_changes_first(world):
+    d = world.project()
+    r = world.run("-C", d, "--", "pwd", cwd=world.home)
+    assert r.ok().text == d + "\n"
+
+
+# ---- grants ----
+
+REFUSED = ["/", "//", "/.", "/usr/..", "/etc", "/usr", "/bin", "/lib", "/var", "/boot", "/dev", "/proc",
+           "/proc/self", "/sys", "/run", "/srv", "/mnt", "/media", "/home", "/tmp", "/root",
+           "~", "~/", "~//", "~/.", "~/work/..", "/home/stranger",
+           "~/.ssh", "~/.ssh/", "~/.ssh/id_ed25519", "~/.aws", "~/.gnupg", "~/.config/gh", "~/.netrc",
+           "~/.docker", "~/.kube", "~/.npmrc", "~/.git-credentials", "~/.config/gcloud",
+           "~/.config/weir", "~/.config", "~/.local", "~/.local/state", "~/.cache", "~/.cache/weir"]
+REFUSED_WRITE = ["~/.bashrc", "~/.profile", "~/.bash_profile", "~/.zshrc", "~/.config/autostart",
+                 "~/.config/systemd", "~/.config/fish", "~/.config/git", "~/.config/environment.d",
+                 "~/.local/bin", "~/bin"]
+
+
+@pytest.fixture(scope="module")
+def furnished(world):
+    for f in [*CREDENTIALS, ".bashrc", ".profile", ".bash_profile", ".zshrc", ".config/autostart/x",
+              ".config/systemd/x", ".config/fish/x", ".config/git/config", ".config/environment.d/x",
+              ".local/bin/x", "bin/x", ".config/weir/policy", ".cache/weir/x", "data/file"]:
+        if not world.path(f"{world.home}/{f}").exists():
+            world.write(f"{world.home}/{f}", "" if f.endswith("policy") else "x", 0o600)
+    world.mkdir(f"{world.home}/.local/state/weir", 0o700)
+    yield world
+    world.path(f"{world.home}/.config/weir/policy").unlink()
+
+
+def expand(world, p):
+    return p.replace("~", world.home, 1) if p.startswith("~") else p
+
+
+# where /bin and /lib are links they lead below /usr, which every sandbox can read anyway
+GRANTS = [(f, p) for f in ("-r", "-w") for p in REFUSED if f == "-w" or p not in ("/bin", "/lib")]
+
+
+@pytest.mark.parametrize("flag,path", GRANTS)
+def test_h38_grants_that_are_too_broad_or_hold_secrets_are_refused(furnished, flag, path):
+    """H38: the whole refusal list, with the reason, before anything is created"""
+    r = furnished.run(flag, expand(furnished, path), "--", "true")
+    assert r.status == 125 and "weir:" in r.errtext, r
+    assert not r.audit_path.exists(), "something was created"
+
+
+@pytest.mark.parametrize("path", REFUSED_WRITE)
+def test_pitfall_19_places_that_run_by_themselves_are_refused_for_write(furnished, path):
+    r = furnished.run("-w", expand(furnished, path), "--", "true")
+    assert r.status == 125 and "weir:" in r.errtext, r
+
+
+@pytest.mark.parametrize("target", ["~", "/", "/etc", "~/.ssh", "/home/stranger", "~/.config/weir"])
+@pytest.mark.parametrize("flag", ["-r", "-w"])
+def test_h37_a_symlink_to_a_refused_place_is_refused(furnished, flag, target):
+    """H37: judged where it leads"""
+    link = furnished.path(f"{furnished.home}/link")
+    if os.path.lexists(link):
+        os.unlink(link)
+    os.symlink(expand(furnished, target), link)
+    furnished.own(f"{furnished.home}/link")
+    try:
+        for spelled in ("link", "link/", "link/."):
+            r = furnished.run(flag, f"{furnished.home}/{spelled}", "--", "true")
+            assert r.status == 125, r
+    finally:
+        os.unlink(link)
+
+
+def test_a_broken_link_is_an_error(furnished):
+    os.symlink("/nonexistent/x", furnished.path(f"{furnished.home}/broken"))
+    r = furnished.run("-r", f"{furnished.home}/broken", "--", "true")
+    assert r.status == 125, r
+    os.unlink(furnished.path(f"{furnished.home}/broken"))
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket"])
+@pytest.mark.parametrize("flag", ["-r", "-w"])
+def test_h39_fifos_and_sockets_are_refused(furnished, flag, kind):
+    """H39: a grant is a file or a directory"""
+    p = f"{furnished.home}/data/{kind}"
+    full = furnished.path(p)
+    if os.path.lexists(full):
+        os.unlink(full)
+    if kind == "fifo":
+        os.mkfifo(full)
+        furnished.own(p)
+    else:
+        furnished.make("host", socket.AF_UNIX, socket.SOCK_STREAM, bind=p, listen=1)
+        furnished.own(p)
+    r = furnished.run(flag, p, "--", "true", timeout=20)
+    assert r.status == 125 and kind in r.errtext.lower(), r
+    os.unlink(full)
+
+
+@pytest.mark.parametrize("spelled", ["data", "data/", "data//", "./data/../data", "work/../data"])
+def test_a_read_grant_is_readable_not_writable_however_spelled(furnished, spelled):
+    r = furnished.run("-r", f"{furnished.home}/{spelled}", "--", "sh", "-c",
+                      f"cat {furnished.home}/data/file; echo y > {furnished.home}/data/file")
+    assert r.text == "x" and r.status != 0, r
+    assert furnished.read(f"{furnished.home}/data/file") == b"x"
+    assert "bash" not in r.text
+
+
+def test_a_write_grant_is_writable(furnished):
+    d = furnished.mkdir(f"{furnished.home}/results")
+    furnished.run("-w", d, "--", "sh", "-c", f"echo out > {d}/f").ok()
+    assert furnished.read(f"{d}/f") == b"out\n"
+
+
+def test_a_symlinked_grant_works_as_spelled(furnished):
+    """Pitfall 40: mounted where it leads, and the user's spelling works"""
+    os.symlink(f"{furnished.home}/data", furnished.path(f"{furnished.home}/alias"))
+    furnished.own(f"{furnished.home}/alias")
+    r = furnished.run("-r", f"{furnished.home}/alias", "--", "cat", f"{furnished.home}/alias/file")
+    assert r.ok().text == "x"
+    os.unlink(furnished.path(f"{furnished.home}/alias"))
+
+
+def test_n5_a_link_in_the_project_to_what_is_not_granted_leads_nowhere(furnished):
+    d = furnished.project()
+    os.symlink(f"{furnished.home}/.ssh/id_ed25519", furnished.path(f"{d}/key"))
+    os.symlink("/etc/shadow", furnished.path(f"{d}/shadow"))
+    r = furnished.run("--", "sh", "-c", "cat key shadow", cwd=d)
+    assert r.status != 0 and r.text == "", r
+
+
+@pytest.mark.parametrize("secret", [".ssh/id_ed25519", ".aws/credentials", ".netrc"])
+def test_h31_h32_credentials_below_a_read_grant_stay_absent(furnished, secret):
+    """H31, H32: also after the host replaces or creates them while the sandbox runs"""
+    # another user's-home shape below a grant: what the list names relative to $HOME is hidden there
+    with furnished.inside("-r", f"{furnished.home}/data") as sb:
+        p = f"{furnished.home}/{secret}"
+        assert sb.py("result = os.path.lexists(p)", p=p) is False
+        furnished.write(p + ".n", SECRET, 0o600)
+        os.replace(furnished.path(p + ".n"), furnished.path(p))
+        assert sb.py("result = os.path.lexists(p)", p=p) is False
+
+
+def test_a_files_grant_that_is_missing_is_inactive_a_flags_is_an_error(furnished):
+    path = furnished.write(f"{furnished.home}/g.policy", "read /nonexistent/x\nread $UNSET_THING/x\n")
+    furnished.run("-p", path, "--", "true").ok()
+    assert furnished.run("-r", "/nonexistent/x", "--", "true").status == 125
+    assert furnished.run("-r", "$UNSET_THING/x", "--", "true").status == 125
+
+
+def test_policy_grants_work_like_flags(furnished):
+    path = furnished.write(f"{furnished.home}/g.policy", "read ~/data\nread ~/.ssh\n")
+    r = furnished.run("-p", path, "--", "true")
+    assert r.status == 125 and ".ssh" in r.errtext, r
+    path = furnished.write(f"{furnished.home}/g.policy", "read ~/data\n")
+    r = furnished.run("-p", path, "--", "cat", f"{furnished.home}/data/file")
+    assert r.ok().text == "x"
+
+
+def test_a_project_that_may_not_be_written_is_read_only(furnished):
+    """Pitfall 19: a dotfiles repository at ~/.config is not handed out for writing"""
+    d = f"{furnished.home}/.config/fish"
+    r = furnished.run("--", "sh", "-c", "echo evil > config.fish", cwd=d)
+    assert r.status != 0 and not furnished.path(f"{d}/config.fish").exists(), r
+
+
+@pytest.mark.parametrize("sub", [".config/weir", ".ssh", ".local/state/weir"])
+def test_a_working_directory_of_secrets_is_not_shared(furnished, sub):
+    r = furnished.run("--", "sh", "-c", "ls -A; touch made", cwd=f"{furnished.home}/{sub}")
+    assert "id_ed25519" not in r.text and "policy" not in r.text, r
+    assert not furnished.path(f"{furnished.home}/{sub}/made").exists()
+
+
+@pytest.mark.as_root
+@pytest.mark.parametrize("path", ["/etc/shadow", "/etc/gshadow", "/etc/sudoers",
+                                  "/etc/ssh/ssh_host_ed25519_key", "/etc/ssl/private"])
+def test_pitfall_32_as_root_the_system_secrets_are_absent_too(world, path):
+    full = world.path(path)
+    if not full.exists():
+        if path.endswith("private"):
+            full.mkdir()
+        else:
+            full.write_text(SECRET)
+        os.chmod(full, 0o600)
+    r = world.run("--", PYTHON, "-c", f"import os; print(os.path.lexists({path!r}))", root=True)
+    assert r.ok().text == "False\n", r
+
+
+@pytest.mark.as_root
+def test_as_root_no_capability_and_no_write_to_the_system(world):
+    r = world.run("--", "sh", "-c", "grep -E 'Cap(Eff|Prm|Bnd)|NoNewPrivs' /proc/self/status; "
+                  "touch /etc/x /usr/x; chown 1 /tmp; echo x > /proc/sys/kernel/hostname", root=True)
+    assert r.text.count("0000000000000000") == 3 and "NoNewPrivs:\t1" in r.text, r
+    assert not os.path.exists("/usr/x") and not world.path("/etc/x").exists()

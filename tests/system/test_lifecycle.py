@@ -1,0 +1,517 @@
+# SPDX-License-Identifier: ISC
+"""What happens when things end, or are ended (A10, D1, D2, D4; H40, H42, H43)."""
+import json
+import os
+import signal
+
+import subprocess
+import threading
+
+import pytest
+
+from origins.tcp import echo, source
+from world import BIN, PYTHON, Procs, alive, namespaces_alive, verdicts, \
+    wait_until
+
+HOST = "allowed.example.org"
+
+
+@pytest.fixture(scope="module")
+def net(world):
+    world.echo = world.listen("93.184.216.34", 7000, echo)
+    world.flood = world.listen("93.184.216.34", 7001, source(1 << 40))
+    return world
+
+
+# ---- A10 ----
+
+ROLES = ["monitor", "nursery", "worker", "shim", "keeper", "cmd"]
+TRANSFER = """
+s, st, h, rest = connect("allowed.example.org:7001")
+def suck():
+    try:
+        while s.recv(65536): pass
+    except OSError: pass
+threading.Thread(target=suck, daemon=True).start()
+result = st
+"""
+
+
+def gone(world, sb, procs, ns, mounts, sockets):
+    wait_until(lambda: not any(alive(p) for p in procs.all()), 10,
+               "the end of monitor, nursery, worker, shim, keeper and CMD")
+    world.assert_clean()
+    wait_until(lambda: not namespaces_alive(ns), 5, "the end of every namespace")
+    assert world.mounts() == mounts
+    assert world.unix_sockets() == sockets
+    assert sb.p.poll() is not None
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("when", ["at rest", "mid-transfer"])
+@pytest.mark.parametrize("role", [r for r in ROLES if r != "worker"])
+def test_a10_kill_9_of_any_process_leaves_nothing(net, role, when):
+    mounts, sockets, own = net.mounts(), net.unix_sockets(), namespaces()
+    with net.inside("--route", "proxy", allow=[HOST + ":*"]) as sb:
+        assert sb.py("result = 1") == 1
+        if when == "mid-transfer":
+            assert sb.py(TRANSFER) == 200
+        procs = sb.procs()
+        ns = procs.namespaces() - own
+        os.kill(getattr(procs, role), signal.SIGKILL)
+        status = sb.p.wait(20)
+        gone(net, sb, procs, ns, mounts, sockets)
+        if role == "monitor":
+            assert status == -signal.SIGKILL
+        elif role in ("cmd", "keeper"):
+            assert status == 128 + signal.SIGKILL, sb.p.stderr.read()
+        else:
+            assert status != 0 and sb.p.stderr.read(), "no word about a dead " + role
+
+
+def namespaces():
+    return {os.readlink(f"/proc/self/ns/{n}")
+            for n in ("user", "mnt", "net", "pid", "ipc", "uts", "cgroup")} | \
+        {os.readlink(f"/proc/{p}/ns/{n}") for p in (os.getpid(),) for n in ("net", "mnt")}
+
+
+@pytest.fixture(autouse=True)
+def _world_namespaces(net, monkeypatch):
+    """The world's own namespaces are not weir's"""
+    base = namespaces()
+    mine = {os.readlink(f"/proc/{net.pid}/ns/{n}")
+            for n in ("user", "mnt", "net", "pid", "ipc", "uts", "cgroup")}
+    monkeypatch.setattr(f"{__name__}.namespaces", lambda: base | mine)
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("delay_us", [0, 300, 600, 1000, 1500, 2000, 3000, 4000, 6000, 9000])
+def test_a10_kill_9_of_the_monitor_at_any_moment_of_the_start_leaves_nothing(net, delay_us):
+    """At start: the moments from fork to the command's first instruction"""
+    import time
+    mounts = net.mounts()
+    for _ in range(3):
+        r = net.spawn("run", "--", "sleep", "1000", stdin=subprocess.DEVNULL)
+        time.sleep(delay_us / 1e6)	# the moment itself is what is tried
+        os.kill(r.pid, signal.SIGKILL)
+        r.p.wait()
+        r.kill()
+    net.assert_clean()
+    assert net.mounts() == mounts
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("role", ROLES[1:])
+def test_a10_kill_9_at_start_leaves_nothing(net, role):
+    """As soon as the process exists"""
+    mounts = net.mounts()
+    r = net.spawn("run", "--", "sleep", "1000", stdin=subprocess.DEVNULL)
+    with r:
+        def find():
+            try:
+                return getattr(Procs(r.pid, timeout=0.02), role)
+            except AssertionError:
+                return None
+        pid = wait_until(find, 10, role)
+        os.kill(pid, signal.SIGKILL)
+        if role == "worker":	# replaced: the sandbox goes on
+            wait_until(lambda: Procs(r.pid).worker not in (None, pid), 10, "a new worker")
+            os.kill(r.pid, signal.SIGTERM)
+        r.p.wait(20)
+    net.assert_clean()
+    assert net.mounts() == mounts
+
+
+@pytest.mark.lifecycle
+def test_a10_kill_9_of_monitor_and_nursery_leaves_at_most_one_stale_entry(net):
+    with net.inside(allow=[HOST + ":*"]) as sb:
+        sb.py("result = 1")
+        procs = sb.procs()
+        for p in (procs.monitor, procs.nursery):
+            os.kill(p, signal.SIGKILL)
+        sb.p.wait(20)
+        wait_until(lambda: not any(alive(p) for p in procs.all()), 10, "the end of all")
+    rt = net.path(net.runtime) / "weir"
+    assert not rt.exists() or len(os.listdir(rt)) <= 1
+    net.run("--", "true").ok()
+    assert not rt.exists() or not os.listdir(rt), "the next command removes it"
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("when", ["at rest", "mid-transfer"])
+def test_a10_a_killed_worker_is_replaced_and_the_next_connection_works(net, when):
+    with net.inside(allow=[HOST + ":*"]) as sb:
+        sb.py("result = 1")
+        procs = sb.procs()
+        if when == "mid-transfer":
+            sb.py("""
+                s, st, h, rest = connect("allowed.example.org:7000")
+                s.sendall(b"ping"); assert s.recv(4) == b"ping"
+            """)
+        os.kill(procs.worker, signal.SIGKILL)
+        got = sb.py("""
+            old = None
+            if when == "mid-transfer":
+                try:
+                    old = s.recv(1) or "end of file"
+                except OSError as e:
+                    old = errno.errorcode[e.errno]
+            n, st, h, rest = connect("allowed.example.org:7000")
+            n.sendall(b"pong"); result = old, st, n.recv(4); n.close()
+        """, when=when)
+        assert got[1:] == (200, b"pong"), got
+        assert got[0] in ((None,) if when == "at rest" else ("ECONNRESET",)), got
+        now = wait_until(lambda: Procs(sb.pid).worker, 10)
+        assert now != procs.worker
+        assert sb.wait_audit(lambda r: "worker" in r["event"] or r.get("reason") == "worker_died")
+        assert sb.close().status == 0
+
+
+@pytest.mark.lifecycle
+def test_a10_the_fifth_dead_worker_in_a_minute_ends_the_replacing(net):
+    """DESIGN 2: connection refused afterwards, said on stderr and in the audit"""
+    with net.inside(allow=[HOST + ":*"]) as sb:
+        sb.py("result = 1")
+        last = None
+        for _ in range(5):
+            def other(last=last):
+                w = None
+                try:
+                    w = Procs(sb.pid, timeout=0.05).worker
+                except AssertionError:
+                    pass
+                return w if w and w != last and alive(w) else None
+            last = wait_until(other, 10, "a worker")
+            os.kill(last, signal.SIGKILL)
+            wait_until(lambda p=last: not alive(p), 10)
+        got = sb.py("""
+            end = time.monotonic() + 10; result = None
+            while time.monotonic() < end and result != "ECONNREFUSED":
+                result = dial("127.0.0.1", 3128)
+        """)
+        assert got == "ECONNREFUSED"
+        done = sb.close()
+        assert done.status == 0 and "worker" in done.errtext, done
+
+
+@pytest.mark.lifecycle
+def test_a10_the_sandbox_never_outlives_its_monitor(net):
+    """Also a command that ignores every signal and left its session"""
+    with net.spawn("run", "--", PYTHON, "-c", """
+import os, signal, time
+for s in range(1, 65):
+    try: signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0: time.sleep(1000)
+    time.sleep(1000)
+print('ready', flush=True)
+time.sleep(1000)
+""") as r:
+        assert r.readline() == b"ready\n"
+        os.kill(r.pid, signal.SIGKILL)
+        r.p.wait()
+        wait_until(lambda: not net.leftovers(), 5, "the end of everything")
+
+
+@pytest.mark.lifecycle
+def test_a10_kill_9_of_the_process_that_started_weir_and_its_terminal_leaves_nothing(net):
+    pid, master = os.forkpty()
+    if pid == 0:
+        try:
+            os.execv("/usr/bin/nsenter", net.enter(net.home) + [
+                "/bin/sh", "-c", f"HOME={net.home} {BIN} run -- sleep 1000; :"])
+        finally:
+            os._exit(1)
+    wait_until(lambda: any("sleep 1000" in x[2] for x in net.leftovers()), 10, "the command")
+    os.close(master)	# hang-up
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    wait_until(lambda: not net.leftovers(), 10, "the end of everything")
+
+
+# ---- D1 ----
+
+@pytest.mark.parametrize("cmd,status", [
+    (["true"], 0), (["false"], 1), (["sh", "-c", "exit 7"], 7), (["sh", "-c", "exit 255"], 255),
+    (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -TERM $$"], 143),
+    (["sh", "-c", "kill -INT $$"], 130), (["sh", "-c", "kill -SEGV $$"], 139),
+    (["sh", "-c", "kill -PIPE $$"], 141)])
+def test_d1_exit_status_is_the_commands_own(net, cmd, status):
+    assert net.run("--", *cmd).status == status
+
+
+def test_d1_127_for_a_command_that_is_not_there(net):
+    r = net.run("--", "no-such-command-at-all")
+    assert r.status == 127 and "no-such-command-at-all" in r.errtext, r
+    r = net.run("--", "/no/such/path")
+    assert r.status == 127 and "/no/such/path" in r.errtext, r
+
+
+def test_d1_127_for_a_command_that_is_not_visible_inside_names_the_r_to_type(net):
+    tool = net.write(f"{net.home}/tools/x/tool", "#!/bin/sh\necho hello\n", 0o755)
+    r = net.run("--", tool)
+    assert r.status == 127 and "not visible" in r.errtext and "-r" in r.errtext, r
+    r = net.run("-r", os.path.dirname(tool), "--", tool)
+    assert r.ok().text == "hello\n"
+
+
+def test_d1_126_for_a_command_that_cannot_be_executed(net):
+    cwd = net.project()
+    net.write(f"{cwd}/plain", "text", 0o644)
+    assert net.run("--", "./plain", cwd=cwd).status == 126
+    net.write(f"{cwd}/garbage", b"\x7fELFgarbage", 0o755)
+    r = net.run("--", "./garbage", cwd=cwd)
+    assert r.status == 126 and "garbage" in r.errtext, r
+    assert net.run("--", "/usr", cwd=cwd).status == 126
+
+
+@pytest.mark.parametrize("args", [
+    ["run"], ["run", "--"], ["run", "--no-such-option", "--", "true"],
+    ["run", "--network", "maybe", "--", "true"], ["run", "--allow", "*.com", "--", "true"],
+    ["run", "-C", "/nonexistent", "--", "true"], ["run", "-p", "/nonexistent", "--", "true"],
+    ["run", "-r", "/nonexistent", "--", "true"], ["no-such-command"], []])
+def test_d1_125_when_weir_fails_before_the_command_ran(net, args):
+    r = net.weir(*args)
+    assert r.status == 125 and r.err, r
+    assert r.out == b""
+
+
+def test_d1_h42_a_1_mib_argument_list(net):
+    """H42: no shell word limits or expands the command"""
+    args = ["x" * 100 + str(i) for i in range(9000)]
+    r = net.run("--", PYTHON, "-c", "import sys; print(len(sys.argv), sum(map(len, sys.argv[1:])))",
+                *args)
+    assert r.ok().text.split() == ["9001", str(sum(map(len, args)))]
+    one = "'\"`$(x) \\" * 11000	# 110 KB of what a shell would expand, below the kernel's 128 KiB a word
+    r = net.run("--", PYTHON, "-c", "import sys; print(hash(1), len(sys.argv[1]))", one)
+    assert r.ok().text.split()[1] == str(len(one))
+
+
+def test_d1_arguments_arrive_byte_for_byte(net):
+    args = ["a\nb", "", " ", "'", '"', "$HOME", "`id`", "*", "-x", "--", "é", "\\", "\t"]
+    r = net.run("--", PYTHON, "-c", "import sys; print(repr(sys.argv[1:]))", *args)
+    assert r.ok().text.strip() == repr(args)
+    r = net.run("--", PYTHON, "-c", "import os,sys; print([os.fsencode(a) for a in sys.argv[1:]])",
+                b"\xff\xfe")
+    assert r.ok().text.strip() == repr([b"\xff\xfe"])
+
+
+def test_d1_pipes_are_binary_clean(net):
+    data = bytes(range(256)) * 40000
+    r = net.run("--", "cat", stdin=data)
+    assert r.ok().out == data
+    r = net.run("--", "sh", "-c", "cat >&2", stdin=data)
+    assert r.status == 0 and r.err == data
+
+
+def test_d1_sigpipe_is_natural(net):
+    """weir run cat </dev/zero | head -c 100M: the pipe's end ends the command"""
+    with open("/dev/zero", "rb") as zero:
+        r = net.spawn("run", "--", "cat", stdin=zero)
+    with r:
+        left = 100 << 20
+        while left:
+            left -= len(r.p.stdout.read(min(left, 1 << 20)))
+        r.p.stdout.close()
+        assert r.p.wait(20) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_d1_closed_standard_descriptors_do_no_harm(net, closed):
+    p = net.sh(f"exec {BIN} run -- sh -c 'exit 5' {closed}>&-")
+    assert p.returncode == 5, p
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_d1_a_signal_to_weir_reaches_the_command(net, sig):
+    with net.spawn("run", "--", "sh", "-c",
+                   f"trap 'echo got; exit 9' {sig.name[3:]}; echo ready; while :; do sleep 0.01; done"
+                   ) as r:
+        assert r.readline() == b"ready\n"
+        os.kill(r.pid, sig)
+        d = r.finish()
+        assert d.out == b"got\n" and d.status == 9, d
+
+
+def test_d1_status_fd_tells_started_and_exited(net):
+    a, b = os.pipe()
+    with net.spawn("run", "--status-fd", str(b), "--", "sh", "-c", "exit 3", pass_fds=[b]) as r:
+        os.close(b)
+        assert r.finish().status == 3
+    with os.fdopen(a) as f:
+        lines = [json.loads(x) for x in f]
+    assert [x["event"] for x in lines] == ["started", "exited"], lines
+    assert lines[1]["status"] == 3 and lines[0]["pid"] > 0 and lines[0]["id"]
+
+
+# ---- D2 ----
+
+def test_d2_h40_a_command_that_waits_for_all_children_ends(net):
+    """H40: nothing of weir's is the command's child"""
+    r = net.run("--", PYTHON, "-c", """
+import os
+n = 0
+for i in range(3):
+    if os.fork() == 0: os._exit(0)
+try:
+    while True: os.wait(); n += 1
+except ChildProcessError: print(n)
+""")
+    assert r.ok().text == "3\n"
+
+
+def test_d2_the_commands_parent_is_never_pid_1(net):
+    r = net.run("--", PYTHON, "-c", "import os; print(os.getppid(), os.getpid())")
+    assert r.ok().text.split()[0] not in ("0", "1"), r
+
+
+def test_d2_zombies_are_reaped(net):
+    r = net.run("--", PYTHON, "-c", """
+import os, time
+for i in range(50):
+    if os.fork() == 0:
+        if os.fork() == 0: os._exit(0)      # orphan: goes to pid 1
+        os._exit(0)
+    os.wait()
+end = time.monotonic() + 10
+def zombie(p):
+    try: return ') Z ' in open(f'/proc/{p}/stat').read()
+    except OSError: return False
+while time.monotonic() < end:
+    z = [p for p in os.listdir('/proc') if p.isdigit() and zombie(p)]
+    if not z: break
+print(len(z))
+""")
+    assert r.ok().text == "0\n"
+
+
+def test_d2_a_command_that_kills_everything_cannot_kill_the_shim(net):
+    with net.inside(allow=[HOST + ":*"]) as sb:
+        shim = sb.procs().shim
+        got = sb.py("""
+            import signal
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP):
+                for p in os.listdir("/proc"):
+                    if p.isdigit() and int(p) != os.getpid() and \\
+                            (int(p) == 1 or sig == signal.SIGTERM):
+                        try: os.kill(int(p), sig)
+                        except OSError: pass
+            s, st, h, rest = connect("allowed.example.org:7000"); s.close(); result = st
+        """)
+        assert got == 200 and alive(shim)
+
+
+def test_d2_a_killed_keeper_ends_the_sandbox_with_137(net):
+    """kill -9 -1 from inside hits the keeper too: 128+9, never a hang"""
+    r = net.run("--", PYTHON, "-c", "import os; os.kill(os.getppid(), 9); import time; time.sleep(60)",
+                timeout=20)
+    assert r.status in (137, 1), r
+    r = net.run("--", "sh", "-c", "kill -9 -1; sleep 60", timeout=20)
+    assert r.status == 137, r
+
+
+def test_d2_children_left_behind_end_with_the_command(net):
+    r = net.run("--", "sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 4", timeout=20)
+    assert r.status == 4
+    net.assert_clean()
+
+
+# ---- D4 ----
+
+def sockets_of(pid):
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as f:
+        return f.read().count("\n")
+
+
+def test_d4_100_launches_in_a_row_leave_nothing(net):
+    launches(net, 100)
+
+
+@pytest.mark.nightly
+def test_d4_1000_launches_in_a_row_leave_nothing(net):
+    launches(net, 1000)
+
+
+def launches(net, n):
+    mounts, unix = net.mounts(), net.unix_sockets()
+    fds = len(os.listdir(f"/proc/{net.pid}/fd"))
+    p = net.sh(f"i=0; while [ $i -lt {n} ]; do {BIN} run -- true || exit 9; i=$((i+1)); done") \
+        if n <= 100 else many(net, n)
+    assert p.returncode == 0, p.stderr[-2000:]
+    net.assert_clean()
+    assert net.mounts() == mounts and net.unix_sockets() == unix
+    assert len(os.listdir(f"/proc/{net.pid}/fd")) == fds
+    assert not os.listdir(net.path("/tmp"))
+
+
+def many(net, n):
+    for _ in range(n // 100):
+        p = net.sh(f"i=0; while [ $i -lt 100 ]; do {BIN} run -- true || exit 9; i=$((i+1)); done")
+        if p.returncode:
+            break
+    return p
+
+
+def test_d4_50_at_once_work(net):
+    out, lock = [], threading.Lock()
+
+    def one(i):
+        r = net.run("--", "sh", "-c", f"echo {i}; exit {i}", allow=[HOST])
+        with lock:
+            out.append((i, r.status, r.text))
+    ts = [threading.Thread(target=one, args=(i,)) for i in range(50)]
+    for t in ts:
+        t.start()
+    for t in ts:
+        t.join()
+    assert sorted(out) == [(i, i, f"{i}\n") for i in range(50)]
+    net.assert_clean()
+
+
+def test_d4_50_at_once_share_one_audit_file(net):
+    """Two sandboxes writing one file never interleave"""
+    ts = []
+    state = f"{net.home}/.local/shared-state"
+    for i in range(50):
+        ts.append(threading.Thread(target=lambda i=i: net.run(
+            "--", "curl", "-s", "-o", "/dev/null", f"http://n{i}.example.net/", state=state)))
+    for t in ts:
+        t.start()
+    for t in ts:
+        t.join()
+    data = net.read(f"{state}/weir/audit.jsonl")
+    recs = [json.loads(x) for x in data.splitlines()]
+    hosts = {r["host"] for r in verdicts(recs)}
+    assert hosts == {f"n{i}.example.net" for i in range(50)}
+    assert len({r["sandbox"] for r in recs}) == 50
+
+
+def test_h43_a_sandbox_that_cannot_be_made_fails_at_once_and_says_so(net):
+    """H43: never seconds of waiting, never a silent run without network"""
+    p = net.sh(f"ulimit -n 5; {BIN} run -- true; echo $?")
+    assert p.stdout.strip() == b"125" and b"weir:" in p.stderr, p
+
+
+def test_h26_no_path_leads_to_the_broker(net):
+    """H22, H23, H26, H39: no socket file, no launcher file; nothing a second sandbox could open"""
+    before = net.unix_sockets()
+    with net.inside(allow=[HOST + ":*"]) as sb:
+        got = sb.py("""
+            import subprocess
+            out = subprocess.run(["find", "/", "-xdev", "-type", "s"], capture_output=True).stdout
+            out += subprocess.run(["find", "/run", "/tmp", "/dev", "/home", "-type", "s"],
+                                  capture_output=True).stdout
+            result = out, open("/proc/net/unix").read().splitlines()[1:]
+        """)
+        assert got[0] == b"", got
+        assert not [x for x in got[1] if len(x.split()) > 7], got
+        assert {x for x in net.unix_sockets() - before if not x.startswith(net.runtime)} == set()
+
+
+def test_d1_quiet_start_and_end(net):
+    """A plain run says nothing of its own"""
+    r = net.run("--", "echo", "x")
+    assert r.ok().err == b"" and r.out == b"x\n"

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: ISC
+"""A worker that is made to misbehave (A13), and what it could have taken with it.
+build/test/weir alone reads WEIR_TEST_MISBEHAVE: its first worker breaks the protocol when it should ask
+for a host whose name holds "misbehave"; the one that replaces it is honest."""
+import os
+import pathlib
+
+import pytest
+
+from world import IS_ROOT, WEIR, Procs, wait_until
+
+HOST = "allowed.example.org"
+SECRET = "PLANTED-9f3b1c77-in-the-environment"
+
+LIAR = "misbehave.example.org"
+
+LIES = ["forged-dialed", "truncated", "oversized", "unknown-type", "wrong-direction", "wrong-state",
+        "reused-conn", "surprise-fd", "control-byte", "crash"]
+
+
+@pytest.fixture(scope="module")
+def net(world):
+    world.web = world.http("93.184.216.34", 80, "allowed")
+    world.dns.set(LIAR, ["93.184.216.34"])
+    return world
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a13_the_monitor_kills_a_worker_that_breaks_the_protocol(net, lie):
+    """Its connections are reset, the next one works, nothing is dialled for what was refused"""
+    with net.capture() as cap:
+        with net.inside(allow=[HOST, LIAR], test=True, env={"WEIR_TEST_MISBEHAVE": lie}) as sb:
+            got = sb.py("""
+                out = []
+                for i, name in enumerate(("misbehave", "allowed", "misbehave")):
+                    try:
+                        s, st, h, rest = connect(name + ".example.org:80", timeout=20)
+                        if st == 200:
+                            s.sendall(b"GET /%d HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n" % i)
+                            rest += read_all(s)
+                        out.append((st, rest)); s.close()
+                    except OSError as e:
+                        out.append((errno.errorcode.get(e.errno, str(e)), b""))
+                result = out
+            """)
+            assert got[0][0] in ("ECONNRESET", 0), got
+            assert [g[0] for g in got[1:]] == [200, 200], got
+            assert got[2][1].endswith(b"allowed /2\n"), got
+            lost = sb.wait_audit(lambda r: "worker" in r["event"] or r.get("reason") == "worker_died")
+            assert lost
+            done = sb.close()
+            assert done.status == 0, done
+        tried = {t for t in cap.seen() if t[0] == "tcp"}
+    assert tried <= {("tcp", "93.184.216.34", 80)}, tried
+
+
+def test_a13_the_shipped_program_does_not_read_the_test_switches(net):
+    assert b"WEIR_TEST_" not in WEIR.read_bytes()
+    with net.inside(allow=[HOST], env={"WEIR_TEST_MISBEHAVE": "crash",
+                                       "WEIR_TEST_WITHOUT": "ipv6"}) as sb:
+        assert sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st") == 200
+        assert sb.py("result = dial('::1', 3128)") == "connected"
+
+
+def memory(pid):
+    """Every readable byte of a process"""
+    out = []
+    with open(f"/proc/{pid}/maps", encoding="latin-1") as maps, open(f"/proc/{pid}/mem", "rb",
+                                                                    0) as mem:
+        for line in maps:
+            f = line.split()
+            if f[1][0] != "r" or (len(f) > 5 and f[5] in ("[vvar]", "[vsyscall]", "[vvar_vclock]")):
+                continue
+            lo, hi = (int(x, 16) for x in f[0].split("-"))
+            try:
+                mem.seek(lo)
+                out.append(mem.read(hi - lo))
+            except OSError:
+                pass
+    return b"".join(out)
+
+
+@pytest.mark.parametrize("role", ["worker", "nursery", "shim", "keeper"])
+def test_a13_h21_a_secret_of_weirs_environment_is_in_no_exposed_process(net, role):
+    """H21: hostile bytes are parsed where no credential is. The monitor is the control: it has it"""
+    if not IS_ROOT:
+        pytest.skip("reading a locked process's memory needs root")
+    with net.inside(allow=[HOST], env={"AWS_SECRET_ACCESS_KEY": SECRET}) as sb:
+        sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st")
+        procs = sb.procs()
+        assert SECRET.encode() in memory(procs.monitor), "the control failed: nothing can be seen"
+        assert SECRET.encode() not in memory(getattr(procs, role))
+
+
+def test_a13_the_command_cannot_see_the_secret_either(net):
+    r = net.run("--", "sh", "-c", "env; cat /proc/*/environ", env={"AWS_SECRET_ACCESS_KEY": SECRET})
+    assert SECRET not in r.text, r
+
+
+def test_a13_a_replaced_workers_query_ids_differ(net):
+    """A worker that is crashed on purpose tells nothing about the next one's DNS ids"""
+    ids = []
+    with net.inside(allow=[".example.org:80"]) as sb:
+        for round_ in range(2):
+            at = net.dns.mark()
+            for i in range(4):
+                sb.py("result = refused(a)[0]", a=f"ids{i}.example.org:80")
+            ids.append(net.dns.ids(at))
+            if round_ == 0:
+                w = sb.procs().worker
+                os.kill(w, 9)
+                wait_until(lambda w=w: Procs(sb.pid).worker != w, 10, "a new worker")
+    assert len(ids[0]) >= 4 and len(ids[1]) >= 4
+    assert ids[0] != ids[1] and len(set(ids[0]) & set(ids[1])) < 3, ids
+
+
+LOCKED = ["worker", "nursery", "shim", "keeper"]
+
+
+@pytest.mark.parametrize("role", LOCKED)
+def test_a13_exposed_processes_are_locked_down(net, role):
+    """DESIGN 5: no capability, no_new_privs, a filter, not dumpable, no core"""
+    with net.inside(allow=[HOST]) as sb:
+        sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st")
+        pid = getattr(sb.procs(), role)
+        st = dict(ln.split(":\t", 1) for ln in pathlib.Path(f"/proc/{pid}/status").read_text(
+            encoding="latin-1").splitlines() if ":\t" in ln)
+        for k in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            assert int(st[k], 16) == 0, (k, st[k])
+        assert st["NoNewPrivs"] == "1" and st["Seccomp"] == "2", st
+        if role in ("shim", "keeper"):	# the room's own root is the user: there nothing can be told
+            assert os.stat(f"/proc/{pid}/environ").st_uid in (0, 65534), "still dumpable"
+        if IS_ROOT:
+            limits = pathlib.Path(f"/proc/{pid}/limits").read_text(encoding="ascii")
+            core = [ln for ln in limits.splitlines() if ln.startswith("Max core")][0].split()
+            assert core[4:6] == ["0", "0"], core
+            assert len(memory(pid)) > 0
+            env = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+            assert role in ("shim", "keeper") or env.strip(b"\0") == b"", env
+
+
+def test_a13_the_worker_and_nursery_live_in_a_room_with_urandom_only(net):
+    if not IS_ROOT:
+        pytest.skip("looking into the room needs root")
+    with net.inside(allow=[HOST]) as sb:
+        sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st")
+        procs = sb.procs()
+        for pid in (procs.worker, procs.nursery):
+            seen = [os.path.join(d, f) for d, _, fs in os.walk(f"/proc/{pid}/root") for f in fs]
+            seen = [s.removeprefix(f"/proc/{pid}/root") for s in seen]
+            assert seen in (["/dev/urandom"], ["/urandom"]), seen
+            for n in ("user", "mnt", "pid", "ipc", "uts", "cgroup"):
+                assert os.readlink(f"/proc/{pid}/ns/{n}") != os.readlink(f"/proc/{net.pid}/ns/{n}"), n
+        assert os.readlink(f"/proc/{procs.worker}/ns/net") == \
+            os.readlink(f"/proc/{sb.pid}/ns/net"), "the worker dials from the host's network"
+
+
+def test_a13_descriptors_of_the_shim_and_worker_are_few_and_no_files(net):
+    if not IS_ROOT:
+        pytest.skip("reading a locked process's descriptors needs root")
+    with net.inside(allow=[HOST]) as sb:
+        sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st")
+        procs = sb.procs()
+        for pid in (procs.worker, procs.shim, procs.keeper, procs.nursery):
+            links = [os.readlink(f"/proc/{pid}/fd/{f}") for f in os.listdir(f"/proc/{pid}/fd")]
+            files = [ln for ln in links if ln.startswith("/") and
+                     not ln.startswith("/dev/") and ln != "/null"]
+            assert len(links) < 24 and not files, (pid, links)

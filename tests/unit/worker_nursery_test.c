@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: ISC */
+/* tests/unit/worker_nursery_test.c - the real nursery, executed anew from this very program. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broker/worker/worker.h"
+#include "common/err.h"
+#include "common/fd.h"
+#include "common/msg.h"
+#include "common/scope.h"
+
+#define WAIT_MS 10000
+
+struct room {
+	int sock, pidfd;
+	pid_t pid;
+	struct msg_wr wr;
+	struct msg_head h;
+	struct msg_rd r;
+	char buf[MSG_MAX];
+};
+
+static ssize_t hear_any(struct room *n, int sock)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+	size_t nfds = 0;
+
+	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+	return fd_recv(sock, n->buf, sizeof(n->buf), NULL, &nfds);
+}
+
+static void hear(struct room *n, int sock, enum msg_type type)
+{
+	ssize_t len = hear_any(n, sock);
+
+	assert_true(len > 0);
+	assert_int_equal(msg_open(&n->h, &n->r, n->buf, (size_t)len), 0);
+	assert_int_equal(n->h.type, type);
+}
+
+/* Return: our end of the new worker's socket */
+static int start(struct room *n)
+{
+	int sv[2];
+
+	assert_int_equal(fd_pair(sv), 0);
+	wr_open(&n->wr, MSG_START, 0);
+	assert_int_equal(wr_send(&n->wr, n->sock, &sv[1], 1), 0);
+	(void)close(sv[1]);
+	return sv[0];
+}
+
+static int setup(void **state)
+{
+	struct room *n = calloc(1, sizeof(*n));
+	struct err e = { 0 };
+	int sv[2];
+
+	assert_non_null(n);
+	assert_int_equal(fd_pair(sv), 0);
+	if (nursery_start(sv[1], &n->pid, &n->pidfd, &e) < 0)
+		fail_msg("%s: %s", e.what, strerror(e.num));
+	(void)close(sv[1]);
+	n->sock = sv[0];
+	*state = n;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct room *n = *state;
+
+	(void)kill(n->pid, SIGKILL);
+	(void)waitpid(n->pid, NULL, 0);
+	(void)close(n->pidfd);
+	if (n->sock >= 0)
+		(void)close(n->sock);
+	free(n);
+	return 0;
+}
+
+static void worker_is_started_and_gets_ready(void **state)
+{
+	struct room *n = *state;
+	int w = start(n);
+
+	hear(n, n->sock, MSG_STARTED);
+	hear(n, w, MSG_READY);
+	(void)close(w);
+	hear(n, n->sock, MSG_ENDED); /* it ends with its monitor */
+	assert_int_equal(rd_u32(&n->r), 0);
+}
+
+static void second_start_kills_the_first_worker(void **state)
+{
+	struct room *n = *state;
+	int first = start(n), second;
+	uint32_t status;
+
+	hear(n, n->sock, MSG_STARTED);
+	hear(n, first, MSG_READY);
+	second = start(n);
+	hear(n, n->sock, MSG_ENDED);
+	status = rd_u32(&n->r);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	hear(n, n->sock, MSG_STARTED);
+	assert_int_equal(hear_any(n, first), 0);
+	hear(n, second, MSG_READY);
+	(void)close(first);
+	(void)close(second);
+}
+
+static void end_of_the_monitor_is_the_end_of_the_room(void **state)
+{
+	struct room *n = *state;
+	struct pollfd p = { .fd = n->pidfd, .events = POLLIN };
+	int w = start(n), status;
+
+	hear(n, n->sock, MSG_STARTED);
+	hear(n, w, MSG_READY);
+	(void)close(n->sock);
+	n->sock = -1;
+	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+	assert_int_equal(waitpid(n->pid, &status, 0), n->pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_int_equal(hear_any(n, w), 0); /* the worker went with it */
+	(void)close(w);
+}
+
+static void message_outside_the_table_ends_the_nursery(void **state)
+{
+	struct room *n = *state;
+	int status;
+
+	wr_open(&n->wr, MSG_STOP, 0);
+	assert_int_equal(wr_send(&n->wr, n->sock, NULL, 0), 0);
+	assert_int_equal(waitpid(n->pid, &status, 0), n->pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+static size_t entries(pid_t pid, const char *what)
+{
+	char path[64];
+	struct dirent *e;
+	size_t n = 0;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, what);
+	d = opendir(path);
+	assert_non_null(d);
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
+	(void)closedir(d);
+	return n;
+}
+
+/* The owner of the room may look into it; nobody inside a sandbox is. */
+static void room_holds_urandom_and_no_environment_and_one_socket(void **state)
+{
+	struct room *n = *state;
+	char path[64], byte;
+	int w = start(n), fd;
+
+	hear(n, n->sock, MSG_STARTED);
+	(void)snprintf(path, sizeof(path), "/proc/%d/environ", n->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(read(fd, &byte, 1), 0);
+	(void)close(fd);
+	assert_int_equal(entries(n->pid, "root"), 1);
+	assert_int_equal(entries(n->pid, "root/dev"), 1);
+	(void)snprintf(path, sizeof(path), "/proc/%d/root/dev/urandom", n->pid);
+	assert_int_equal(access(path, R_OK), 0);
+	(void)snprintf(path, sizeof(path), "/proc/%d/root/dev/x", n->pid);
+	assert_int_equal(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600), -1);
+	/* 0-2 /dev/null, 3 its socket, 4 the worker's pidfd */
+	assert_int_equal(entries(n->pid, "fd"), 5);
+	(void)close(w);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(worker_is_started_and_gets_ready),
+		TEST(second_start_kills_the_first_worker),
+		TEST(end_of_the_monitor_is_the_end_of_the_room),
+		TEST(message_outside_the_table_ends_the_nursery),
+		TEST(room_holds_urandom_and_no_environment_and_one_socket),
+	};
+
+	if (argc > 0 && str_eq(argv[0], NURSERY_ARGV0))
+		nursery_main();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
