@@ -46,6 +46,7 @@ void client_again(struct conn *c)
 {
 	c->is_started = c->is_head_method = false;
 	conn_state(c, CONN_HEAD);
+	conn_read_again(c);
 	conn_timer(c, IDLE_S);
 	conn_arm(c, CLIENT, EV_READ);
 }
@@ -119,15 +120,16 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 	c->is_head_method = slice_is(h.method, "HEAD");
 	form = target_read(&h, &a, &path);
 	if (form == FORM_BAD)
-		reject(c, REASON_BAD_REQUEST, "the request is malformed: its target is not HOST:PORT",
-		       p, n);
+		reject(c, REASON_BAD_REQUEST,
+		       "the request is malformed: its target is not HOST:PORT", p, n);
 	else if (form == FORM_OTHER_SCHEME)
-		reject(c, REASON_BAD_REQUEST, "only http:// URLs and CONNECT are served here", p, n);
+		reject(c, REASON_BAD_REQUEST, "only http:// URLs and CONNECT are served here", p,
+		       n);
 	else if (form == FORM_ORIGIN)
 		reject(c, REASON_ORIGIN_FORM, "this is a proxy, not a web server", p, n);
 	else if (form == FORM_ABSOLUTE && frame_request(&f, p, n) < 0)
-		reject(c, REASON_BAD_REQUEST, "the request is malformed: unknown method or framing", p,
-		       n);
+		reject(c, REASON_BAD_REQUEST, "the request is malformed: unknown method or framing",
+		       p, n);
 	else
 		judge_target(c, &a, form == FORM_AUTHORITY);
 }
@@ -137,8 +139,8 @@ static void head_failed(struct conn *c, int error)
 	if (error == -EPROTO && c->w->in[0] == FIRST_BYTE_SOCKS5)
 		conn_finish(c, REASON_CLOSED); /* not served yet */
 	else if (error == -EPROTO)
-		reject(c, REASON_BAD_REQUEST, "the request is malformed: it does not begin with a method",
-		       "", 0);
+		reject(c, REASON_BAD_REQUEST,
+		       "the request is malformed: it does not begin with a method", "", 0);
 	else if (error == -EMSGSIZE)
 		reject(c, REASON_HEAD_TOO_LARGE, "the head of the request is over 64 KiB",
 		       c->head ? c->head->data : c->w->in, c->head ? c->head->end : HEAD_MAX);

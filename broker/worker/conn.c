@@ -23,7 +23,10 @@
 #include "broker/worker/to_monitor.h"
 #include "common/scope.h"
 
-#define FDS_KEPT 64 /* descriptors that are no connection's: listeners, pipes come out of the rest */
+#define FDS_KEPT                                                                                   \
+	64 /* descriptors that are no connection's: listeners, pipes come out of the rest */
+
+static void on_sweep(struct ev_loop *loop, ev_timer *t, int revents);
 
 int conns_init(struct worker *w)
 {
@@ -41,7 +44,7 @@ int conns_init(struct worker *w)
 	w->conns_cap = cap;
 	while (buckets < cap + CONNS_OVER)
 		buckets <<= 1;
-	table = mmap(NULL, buckets * sizeof(*w->by_num), PROT_READ | PROT_WRITE,
+	table = mmap(NULL, buckets * sizeof(void *), PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (table == MAP_FAILED)
 		return -errno;
@@ -50,6 +53,8 @@ int conns_init(struct worker *w)
 	w->next_num = w->next_serial = 1;
 	TAILQ_INIT(&w->all);
 	TAILQ_INIT(&w->parked);
+	TAILQ_INIT(&w->pending);
+	ev_init(&w->sweep, on_sweep);
 	r = pool_init(&w->conns, sizeof(struct conn), cap + CONNS_OVER);
 	r = r < 0 ? r : pool_init(&w->deals, sizeof(struct deal), DEALS_MAX);
 	r = r < 0 ? r : pool_init(&w->https, sizeof(struct http), cap);
@@ -257,7 +262,7 @@ void conn_state(struct conn *c, enum conn_state state)
 }
 
 /* Only a reset (or an end that both sides agreed on) is reported: no event is asked for. */
-void conn_watch_hup(struct conn *c)
+static void hup_add(struct conn *c)
 {
 	struct worker *w = c->w;
 	struct epoll_event ev = {
@@ -265,9 +270,47 @@ void conn_watch_hup(struct conn *c)
 		.data.u64 = (uint64_t)pool_index(&w->conns, c) << 32 | c->serial,
 	};
 
-	if (!c->is_hup_watched &&
-	    epoll_ctl(w->hup, EPOLL_CTL_ADD, c->side[CLIENT].io.fd, &ev) == 0)
+	if (epoll_ctl(w->hup, EPOLL_CTL_ADD, c->side[CLIENT].io.fd, &ev) == 0)
 		c->is_hup_watched = true;
+}
+
+static void pending_leave(struct conn *c)
+{
+	if (c->is_pending)
+		TAILQ_REMOVE(&c->w->pending, c, pending);
+	c->is_pending = false;
+}
+
+static void on_sweep(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct worker *w = container_of(t, struct worker, sweep);
+	struct conn *c;
+
+	(void)revents;
+	while ((c = TAILQ_FIRST(&w->pending))) {
+		pending_leave(c);
+		hup_add(c);
+	}
+	ev_timer_stop(loop, t);
+}
+
+void conn_watch_hup(struct conn *c)
+{
+	struct worker *w = c->w;
+
+	if (c->is_hup_watched || c->is_pending)
+		return;
+	c->is_pending = true;
+	TAILQ_INSERT_TAIL(&w->pending, c, pending);
+	if (!ev_is_active(&w->sweep)) {
+		ev_timer_set(&w->sweep, SWEEP_S, 0.);
+		ev_timer_start(w->loop, &w->sweep);
+	}
+}
+
+void conn_read_again(struct conn *c)
+{
+	pending_leave(c);
 }
 
 /* A reset leaves an error, an orderly end of both directions does not. */
@@ -393,6 +436,7 @@ static void conn_gone(struct conn *c, enum reason reason, bool is_reset)
 	conn_drop(c, reason, is_reset);
 	side_close(w, &c->side[CLIENT], is_reset);
 	ev_timer_stop(w->loop, &c->timer);
+	pending_leave(c);
 	TAILQ_REMOVE(&w->all, c, all);
 	if (c->is_counted)
 		w->open--;

@@ -18,8 +18,8 @@
 #include "broker/worker/relay.h"
 #include "broker/worker/to_monitor.h"
 
-#define STAGGER_S 0.25	 /* RFC 8305 section 8 */
-#define ATTEMPT_S 3.	 /* with every slot taken, one this old makes room for the next address */
+#define STAGGER_S 0.25 /* RFC 8305 section 8 */
+#define ATTEMPT_S 3.   /* with every slot taken, one this old makes room for the next address */
 
 static bool is_own(const struct worker *w, const struct addr *a)
 {

@@ -10,8 +10,8 @@ struct addr;
 struct conn;
 struct deal;
 
-/** dial_candidates() - what the name resolved to (1-MSG_ADDRS_MAX addresses): keep what is public, or
- * let the monitor choose. May end the connection */
+/** dial_candidates() - what the name resolved to (1-MSG_ADDRS_MAX addresses): keep what is public,
+ * or let the monitor choose. May end the connection */
 void dial_candidates(struct conn *c, const struct addr *addr, size_t n);
 /** dial_mask() - the monitor's choice among the candidates, not empty */
 void dial_mask(struct conn *c, uint32_t mask);

@@ -2,8 +2,8 @@
 /* broker/worker/dns.c - names to addresses. Only names that a verdict allowed come here, in the
  * verdict's spelling. Answers are hostile: they are addresses to be classed, nothing more.
  * An entry: FREE -> PENDING (connections wait on it) -> READY until its TTL is over -> FREE.
- * Bounds: ENTRIES_MAX names, MSG_ADDRS_MAX addresses each, TTL_MAX_S; connections beyond ENTRIES_MAX
- * pending names wait in a queue. */
+ * Bounds: ENTRIES_MAX names, MSG_ADDRS_MAX addresses each, TTL_MAX_S; connections beyond
+ * ENTRIES_MAX pending names wait in a queue. */
 #include "broker/worker/dns.h"
 
 #include <ares.h>
@@ -21,9 +21,9 @@
 #define ENTRIES_MAX 256
 #define SOCKETS_MAX 256
 #define TTL_MAX_S 300
-#define QUERY_MS 2000	 /* 2 + 4 + 8 s with one server: inside DIAL_S */
+#define QUERY_MS 2000 /* 2 + 4 + 8 s with one server: inside DIAL_S */
 #define TRIES 3
-#define CHANGE_S 4.	 /* queries under way when the servers change may go on so long */
+#define CHANGE_S 4. /* queries under way when the servers change may go on so long */
 
 enum entry_state { ENTRY_FREE, ENTRY_PENDING, ENTRY_READY };
 
@@ -156,7 +156,8 @@ static void entry_give(struct dns_entry *e, int status)
 		}
 		(void)snprintf(what, sizeof(what), "cannot resolve %s: %s", c->deal->host,
 			       dns_word(status));
-		conn_refuse(c, status == ARES_ETIMEOUT ? REASON_DNS_TIMEOUT : REASON_DNS_ERROR, what);
+		conn_refuse(c, status == ARES_ETIMEOUT ? REASON_DNS_TIMEOUT : REASON_DNS_ERROR,
+			    what);
 	}
 }
 
@@ -406,8 +407,8 @@ static int channel_init(struct dns *d)
 		.resolvconf_path = resolvconf,
 	};
 	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-		   ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_LOOKUPS |
-		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_RESOLVCONF;
+		   ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB |
+		   ARES_OPT_RESOLVCONF;
 
 	nowhere.s_addr = htonl(INADDR_LOOPBACK);
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS ||
@@ -418,8 +419,8 @@ static int channel_init(struct dns *d)
 
 int dns_init(struct worker *w)
 {
-	struct dns *d = mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct dns *d = mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			     -1, 0);
 
 	if (d == MAP_FAILED)
 		return -errno;

@@ -6,8 +6,8 @@
 struct conn;
 struct worker;
 
-/** dns_init() - make the channel: after fork, so that no two workers share query ids, and before the
- * lock, because it reads /dev/urandom. Return: 0, or -errno */
+/** dns_init() - make the channel: after fork, so that no two workers share query ids, and before
+ * the lock, because it reads /dev/urandom. Return: 0, or -errno */
 int dns_init(struct worker *w);
 /** dns_servers() - the servers of CONFIG, from the next query on.
  * Return: 0, or -EBADMSG when c-ares cannot read them */

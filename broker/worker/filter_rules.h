@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* broker/worker/filter_rules.h - the system calls of the worker while it serves, and of the nursery.
+/* broker/worker/filter_rules.h - the system calls of the worker while it serves
+ * and of the nursery.
  * A worker inherits the nursery's filter and adds its own: the nursery's table therefore holds the
  * worker's, what a worker needs until it is locked, and what the nursery itself does.
  * Everything else kills the process. */
@@ -16,60 +17,63 @@
 
 #define SOCKET_KIND 0xf /* SOCK_STREAM, … without SOCK_NONBLOCK and SOCK_CLOEXEC */
 
-#define WORKER_SERVES                                                                             \
-	/* clients and origins */                                                                 \
-	{ SCMP_SYS(accept4), ANY, "take a client off a listener" },                               \
-	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET), ARG_MASK(1, SOCKET_KIND, SOCK_STREAM)),     \
-	  "dial an origin, DNS over TCP" },                                                       \
-	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET6), ARG_MASK(1, SOCKET_KIND, SOCK_STREAM)),    \
-	  "dial an origin, DNS over TCP" },                                                       \
-	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET), ARG_MASK(1, SOCKET_KIND, SOCK_DGRAM)),      \
-	  "DNS; the spare descriptor" },                                                          \
-	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET6), ARG_MASK(1, SOCKET_KIND, SOCK_DGRAM)),     \
-	  "DNS" },                                                                                \
-	{ SCMP_SYS(connect), ANY, "dial an origin; c-ares connects its sockets" },                \
-	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, IPPROTO_TCP), ARG_EQ(2, TCP_NODELAY)),            \
-	  "no delay on either side; c-ares over TCP" },                                           \
-	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_LINGER)),               \
-	  "a reset stays a reset" },                                                              \
-	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_OOBINLINE)),            \
-	  "peeked bytes stay in place" },                                                         \
-	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_ERROR)),                \
-	  "how a dial ended" },                                                                   \
-	{ SCMP_SYS(recvfrom), ANY, "read, peek at and discard a socket's bytes; DNS answers" },   \
-	{ SCMP_SYS(sendto), ANY, "write to a socket; DNS questions" },                            \
-	{ SCMP_SYS(recvmsg), ANY, "messages and listeners from the monitor" },                    \
-	{ SCMP_SYS(sendmsg), ANY, "messages to the monitor; a head and its body in one" },        \
-	{ SCMP_SYS(writev), ANY, "c-ares over TCP" },                                             \
-	{ SCMP_SYS(shutdown), ANY, "half-close" },                                                \
-	{ SCMP_SYS(splice), ANY, "long flows through a pipe" },                                   \
-	{ SCMP_SYS(pipe2), ANY, "that pipe" },                                                    \
-	{ SCMP_SYS(fcntl), WHEN(ARG_EQ(1, F_SETPIPE_SZ)), "that pipe's size" },                   \
-	{ SCMP_SYS(fcntl), WHEN(ARG_EQ(1, F_GETFL)), "c-ares makes its sockets non-blocking" },   \
-	{ SCMP_SYS(fcntl), WHEN(ARG_EQ(1, F_SETFL)), "c-ares makes its sockets non-blocking" },   \
-	{ SCMP_SYS(fcntl), WHEN(ARG_EQ(1, F_SETFD)), "c-ares and libev: close-on-exec" },         \
-	{ SCMP_SYS(close), ANY, "end of a connection" },                                          \
-	/* the loop */                                                                            \
-	{ SCMP_SYS(epoll_ctl), ANY, "libev; the set that reports resets" },                       \
-	{ SCMP_SYS(epoll_wait), ANY, "libev" },                                                   \
-	{ SCMP_SYS(epoll_pwait), ANY, "libev where the machine has no epoll_wait" },              \
+/* clang-format off */
+#define WORKER_SERVES \
+	/* clients and origins */ \
+	{ SCMP_SYS(accept4), ANY, "take a client off a listener" }, \
+	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET), ARG_MASK(1, SOCKET_KIND, SOCK_STREAM)), \
+	  "dial an origin, DNS over TCP" }, \
+	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET6), ARG_MASK(1, SOCKET_KIND, SOCK_STREAM)), \
+	  "the same" }, \
+	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET), ARG_MASK(1, SOCKET_KIND, SOCK_DGRAM)), \
+	  "DNS; the spare descriptor" }, \
+	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET6), ARG_MASK(1, SOCKET_KIND, SOCK_DGRAM)), \
+	  "DNS" }, \
+	{ SCMP_SYS(connect), ANY, "dial an origin; c-ares connects its sockets" }, \
+	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, IPPROTO_TCP), ARG_EQ(2, TCP_NODELAY)), \
+	  "no delay, either side; c-ares" }, \
+	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_LINGER)), \
+	  "a reset stays a reset" }, \
+	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_OOBINLINE)), \
+	  "peeked bytes stay in place" }, \
+	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_ERROR)), \
+	  "how a dial ended" }, \
+	{ SCMP_SYS(recvfrom), ANY, "read, peek at and discard a socket's bytes; DNS answers" }, \
+	{ SCMP_SYS(sendto), ANY, "write to a socket; DNS questions" }, \
+	{ SCMP_SYS(recvmsg), ANY, "messages and listeners from the monitor" }, \
+	{ SCMP_SYS(sendmsg), ANY, "messages to the monitor; a head and its body in one" }, \
+	{ SCMP_SYS(writev), ANY, "c-ares over TCP" }, \
+	{ SCMP_SYS(shutdown), ANY, "half-close" }, \
+	{ SCMP_SYS(splice), ANY, "long flows through a pipe" }, \
+	{ SCMP_SYS(pipe2), ANY, "that pipe" }, \
+	{ SCMP_SYS(fcntl), WHEN(ARG_EQ(1, F_SETPIPE_SZ)), "that pipe's size" }, \
+	{ SCMP_SYS(fcntl), WHEN(ARG_EQ(1, F_GETFL)), \
+	  "a socket's flags, to make it non-blocking" }, \
+	{ SCMP_SYS(fcntl), WHEN(ARG_EQ(1, F_SETFL)), \
+	  "c-ares' sockets and the listeners do not block" }, \
+	{ SCMP_SYS(fcntl), WHEN(ARG_EQ(1, F_SETFD)), "c-ares and libev: close-on-exec" }, \
+	{ SCMP_SYS(close), ANY, "end of a connection" }, \
+	/* the loop */ \
+	{ SCMP_SYS(epoll_ctl), ANY, "libev; the set that reports resets" }, \
+	{ SCMP_SYS(epoll_wait), ANY, "libev" }, \
+	{ SCMP_SYS(epoll_pwait), ANY, "libev where the machine has no epoll_wait" }, \
 	{ SCMP_SYS(epoll_create1), ANY, "libev makes its set anew when the kernel confuses it" }, \
-	{ SCMP_SYS(poll), ANY, "wait for room in the monitor's queue at the end" },               \
-	{ SCMP_SYS(ppoll), ANY, "the same where the machine has no poll" },                       \
-	{ SCMP_SYS(clock_gettime), ANY, "time where the vdso cannot tell it" },                   \
-	{ SCMP_SYS(gettimeofday), ANY, "c-ares: time where the vdso cannot tell it" },            \
-	{ SCMP_SYS(restart_syscall), ANY, "a wait goes on after a stop" },                        \
-	{ SCMP_SYS(rt_sigreturn), ANY, "the kernel's way back from a signal" },                   \
-	{ SCMP_SYS(exit_group), ANY, "end" },                                                     \
-	/* memory: c-ares and libev allocate; nothing may become executable */                    \
-	{ SCMP_SYS(brk), ANY, "malloc" },                                                         \
-	{ SCMP_SYS(mmap), WHEN2(ARG_MASK(2, PROT_EXEC, 0), ARG_LOW32(4, -1)),                     \
-	  "malloc: anonymous memory, never executable" },                                         \
-	{ SCMP_SYS(mprotect), WHEN(ARG_MASK(2, PROT_EXEC, 0)), "malloc" },                        \
-	{ SCMP_SYS(munmap), ANY, "malloc" },                                                      \
-	{ SCMP_SYS(mremap), ANY, "malloc: libev's tables grow" },                                 \
-	{ SCMP_SYS(madvise), ANY, "malloc" },                                                     \
-	{ SCMP_SYS(futex), ANY, "stdio's locks inside c-ares" },                                  \
+	{ SCMP_SYS(poll), ANY, "wait for room in the monitor's queue at the end" }, \
+	{ SCMP_SYS(ppoll), ANY, "the same where the machine has no poll" }, \
+	{ SCMP_SYS(clock_gettime), ANY, "time where the vdso cannot tell it" }, \
+	{ SCMP_SYS(gettimeofday), ANY, "c-ares: time where the vdso cannot tell it" }, \
+	{ SCMP_SYS(restart_syscall), ANY, "a wait goes on after a stop" }, \
+	{ SCMP_SYS(rt_sigreturn), ANY, "the kernel's way back from a signal" }, \
+	{ SCMP_SYS(exit_group), ANY, "end" }, \
+	/* memory: c-ares and libev allocate; nothing may become executable */ \
+	{ SCMP_SYS(brk), ANY, "malloc" }, \
+	{ SCMP_SYS(mmap), WHEN2(ARG_MASK(2, PROT_EXEC, 0), ARG_LOW32(4, -1)), \
+	  "malloc: anonymous memory" }, \
+	{ SCMP_SYS(mprotect), WHEN(ARG_MASK(2, PROT_EXEC, 0)), "malloc" }, \
+	{ SCMP_SYS(munmap), ANY, "malloc" }, \
+	{ SCMP_SYS(mremap), ANY, "malloc: libev's tables grow" }, \
+	{ SCMP_SYS(madvise), ANY, "malloc" }, \
+	{ SCMP_SYS(futex), ANY, "stdio's locks inside c-ares" }, \
 	{ SCMP_SYS(getrandom), ANY, "malloc's own tables" }
 
 static const struct filter_rule worker_rules[] = {

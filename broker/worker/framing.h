@@ -23,10 +23,10 @@ struct chunks {
 struct frame {
 	http_parser parser;
 	struct chunks chunks;
-	bool is_done;	  /* the message's last byte was seen */
-	bool is_to_eof;	  /* a response that ends when the connection does */
-	bool is_no_body;  /* the answer to HEAD */
-	bool is_kept;	  /* the peer will take (or send) another message on this connection */
+	bool is_done;	 /* the message's last byte was seen */
+	bool is_to_eof;	 /* a response that ends when the connection does */
+	bool is_no_body; /* the answer to HEAD */
+	bool is_kept;	 /* the peer will take (or send) another message on this connection */
 	bool is_head_seen;
 };
 

@@ -19,7 +19,8 @@
 
 #define PER_WAKE 32
 
-static int on_config(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds, size_t nfds)
+static int on_config(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds,
+		     size_t nfds)
 {
 	struct msg_config m;
 
@@ -81,8 +82,7 @@ static int on_dial(struct worker *w, struct conn *c, struct msg_rd *r, const int
 	(void)w;
 	(void)fds;
 	(void)nfds;
-	if (msg_get_dial(r, &m) < 0 || m.reason >= REASON_COUNT ||
-	    m.mask >> c->deal->naddr != 0)
+	if (msg_get_dial(r, &m) < 0 || m.reason >= REASON_COUNT || m.mask >> c->deal->naddr != 0)
 		return -EBADMSG;
 	if (m.mask) {
 		dial_mask(c, m.mask);
@@ -132,7 +132,7 @@ static int on_stop(struct worker *w, struct conn *c, struct msg_rd *r, const int
 
 	(void)fds;
 	(void)nfds;
-	if (rd_end(r) < 0)
+	if (rd_end(r) < 0 || w->is_stopping)
 		return -EBADMSG;
 	accept_stop(w);
 	w->is_stopping = true;
@@ -150,6 +150,7 @@ static int on_stop(struct worker *w, struct conn *c, struct msg_rd *r, const int
 #define NO_CONN 0u
 #define ANY_CONN (~0u)
 
+/* clang-format off */
 static const struct rule {
 	enum msg_type type;
 	unsigned states; /* of the connection; NO_CONN: the message is about none */
@@ -158,13 +159,14 @@ static const struct rule {
 	int (*handler)(struct worker *, struct conn *, struct msg_rd *, const int *, size_t);
 } rules[] = {
 	/* type        in states          bytes          fds   handler */
-	{ MSG_CONFIG,  NO_CONN,           11, MSG_MAX,   0, 0, on_config },
-	{ MSG_VERDICT, IN(CONN_ASKED),    17, MSG_MAX,   0, 0, on_verdict },
-	{ MSG_DIAL,    IN(CONN_WAITING),  7, 7 + MSG_TEXT_MAX, 0, 0, on_dial },
-	{ MSG_CUT,     ANY_CONN,          0, 0,          0, 0, on_cut },
-	{ MSG_LISTEN,  NO_CONN,           0, 0,          1, 2, on_listen },
-	{ MSG_STOP,    NO_CONN,           0, 0,          0, 0, on_stop },
+	{ MSG_CONFIG,  NO_CONN,        11, MSG_MAX,          0, 0, on_config },
+	{ MSG_VERDICT, IN(CONN_ASKED), 17, MSG_MAX,          0, 0, on_verdict },
+	{ MSG_DIAL,    IN(CONN_WAITING), 7, 7 + MSG_TEXT_MAX, 0, 0, on_dial },
+	{ MSG_CUT,     ANY_CONN,       0, 0,                 0, 0, on_cut },
+	{ MSG_LISTEN,  NO_CONN,        0, 0,                 1, 2, on_listen },
+	{ MSG_STOP,    NO_CONN,        0, 0,                 0, 0, on_stop },
 };
+/* clang-format on */
 
 static int handle(struct worker *w, const struct rule *rule, const struct msg_head *h,
 		  struct msg_rd *r, const int *fds, size_t nfds)

@@ -92,5 +92,6 @@ int head_read(struct worker *w, int fd, struct buf **buf, struct head_read *r)
 	got = peek(w, fd, room);
 	if (got < 0)
 		return got == -EAGAIN ? 0 : (int)got;
-	return *buf ? read_next(w, fd, buf, r, (size_t)got) : read_first(w, fd, buf, r, (size_t)got);
+	return *buf ? read_next(w, fd, buf, r, (size_t)got)
+		    : read_first(w, fd, buf, r, (size_t)got);
 }

@@ -12,10 +12,10 @@ struct buf;
 struct worker;
 
 struct head_read {
-	const char *p;	/* the head, complete */
+	const char *p; /* the head, complete */
 	size_t n;
-	size_t peeked;	/* bytes at p when the head is still in the socket, else n */
-	bool is_begun;	/* at least one byte is there */
+	size_t peeked; /* bytes at p when the head is still in the socket, else n */
+	bool is_begun; /* at least one byte is there */
 };
 
 /**

@@ -184,8 +184,7 @@ static enum head_fault scan_meaning(struct head *h, struct slice name, struct sl
 	return h->has_length && *has_coding ? HEAD_LENGTH_AND_CODING : HEAD_OK;
 }
 
-static enum head_fault scan_fields(const char *p, const char *stop, struct head *h,
-				   bool is_request)
+static enum head_fault scan_fields(const char *p, const char *stop, struct head *h, bool is_request)
 {
 	bool has_host = false, has_coding = false;
 
@@ -207,8 +206,7 @@ static enum head_fault scan_fields(const char *p, const char *stop, struct head 
 		name = (struct slice){ line.p, (size_t)(colon - line.p) };
 		if (!is_token(name))
 			return HEAD_BAD_FIELD;
-		f = scan_meaning(h, name,
-				 trim((struct slice){ colon + 1, line.n - name.n - 1 }),
+		f = scan_meaning(h, name, trim((struct slice){ colon + 1, line.n - name.n - 1 }),
 				 is_request, &has_host, &has_coding);
 		if (f != HEAD_OK)
 			return f;

@@ -30,16 +30,16 @@ struct head {
 
 enum head_fault {
 	HEAD_OK,
-	HEAD_BAD_LINE,	 /* not METHOD SP TARGET SP VERSION, or not a status line */
+	HEAD_BAD_LINE, /* not METHOD SP TARGET SP VERSION, or not a status line */
 	HEAD_BAD_VERSION,
 	HEAD_BARE_LF,
 	HEAD_BARE_CR,
-	HEAD_CONTROL,	 /* a byte that no head may hold */
+	HEAD_CONTROL, /* a byte that no head may hold */
 	HEAD_FOLDED,
-	HEAD_BAD_FIELD,	 /* no colon, an empty name, a space before the colon */
+	HEAD_BAD_FIELD, /* no colon, an empty name, a space before the colon */
 	HEAD_TWO_HOSTS,
 	HEAD_BAD_LENGTH, /* more than one Content-Length, or not a number */
-	HEAD_BAD_CODING, /* a request's Transfer-Encoding that is not "chunked", or two, or in 1.0 */
+	HEAD_BAD_CODING, /* of a request: not "chunked", or two of them, or in HTTP/1.0 */
 	HEAD_LENGTH_AND_CODING,
 	HEAD_FAULT_COUNT
 };

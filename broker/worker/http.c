@@ -26,10 +26,10 @@
 
 enum step {
 	STEP_AGAIN,
-	STEP_READ,	/* wait for bytes here */
-	STEP_WRITE,	/* wait until the other side takes some */
-	STEP_DONE,	/* this direction's message is over */
-	STEP_GONE,	/* the connection was ended: touch it no more */
+	STEP_READ,  /* wait for bytes here */
+	STEP_WRITE, /* wait until the other side takes some */
+	STEP_DONE,  /* this direction's message is over */
+	STEP_GONE,  /* the connection was ended: touch it no more */
 };
 
 /* ---- what both directions need ---- */
@@ -159,9 +159,10 @@ static enum step up_step(struct conn *c)
 		return end_reset(c, REASON_CLIENT_GONE); /* in the middle of its request */
 	s = body_pass(c, CLIENT, &h->req, (size_t)n, &error);
 	if (error == -EBADMSG)
-		return h->is_resp_started ? end_reset(c, REASON_BAD_REQUEST) :
-					    end_refuse(c, REASON_BAD_REQUEST, "was sent a body whose "
-									      "chunks are malformed");
+		return h->is_resp_started ? end_reset(c, REASON_BAD_REQUEST)
+					  : end_refuse(c, REASON_BAD_REQUEST,
+						       "was sent a body whose "
+						       "chunks are malformed");
 	if (error == -EIO)
 		return end_reset(c, REASON_CLIENT_RESET);
 	return error < 0 ? up_broken(c) : s;
@@ -239,8 +240,9 @@ static enum step down_eof(struct conn *c, bool is_reset)
 		conn_finish(c, REASON_ORIGIN_RESET);
 		return STEP_GONE;
 	}
-	return end_refuse(c, REASON_ORIGIN_RESET, is_reset ? "reset the connection" :
-							       "closed the connection without an answer");
+	return end_refuse(c, REASON_ORIGIN_RESET,
+			  is_reset ? "reset the connection"
+				   : "closed the connection without an answer");
 }
 
 static enum step down_body(struct conn *c)
@@ -256,9 +258,9 @@ static enum step down_body(struct conn *c)
 	s = body_pass(c, ORIGIN, &c->http->resp, (size_t)n, &error);
 	if (error == 0)
 		return s;
-	return end_reset(c, error == -EBADMSG ? REASON_BAD_RESPONSE :
-			    error == -EIO     ? REASON_ORIGIN_RESET :
-						REASON_CLIENT_RESET);
+	return end_reset(c, error == -EBADMSG ? REASON_BAD_RESPONSE
+			    : error == -EIO   ? REASON_ORIGIN_RESET
+					      : REASON_CLIENT_RESET);
 }
 
 static enum step down_step(struct conn *c)
@@ -284,8 +286,9 @@ static enum step down_step(struct conn *c)
 		return down_eof(c, got != -ENODATA);
 	if (got == -ENOBUFS)
 		return end_refuse(c, REASON_INTERNAL, "sent a head for which there is no room now");
-	return end_refuse(c, REASON_BAD_RESPONSE, got == -EMSGSIZE ? "sent a head over 64 KiB" :
-							  "sent an answer that is not HTTP");
+	return end_refuse(c, REASON_BAD_RESPONSE,
+			  got == -EMSGSIZE ? "sent a head over 64 KiB"
+					   : "sent an answer that is not HTTP");
 }
 
 /* ---- the exchange ---- */
@@ -385,7 +388,9 @@ static const char *waiting_head(struct conn *c)
 	if (c->head)
 		return c->head->end == c->head_len ? c->head->data : NULL;
 	return recv(c->side[CLIENT].io.fd, c->w->in, c->head_len, MSG_PEEK | MSG_DONTWAIT) ==
-			       (ssize_t)c->head_len ? c->w->in : NULL;
+			       (ssize_t)c->head_len
+		       ? c->w->in
+		       : NULL;
 }
 
 /* An origin that was kept must be silent; else it is about to close, or was never honest. */

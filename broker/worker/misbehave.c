@@ -48,9 +48,10 @@ static void oversized(struct conn *c, const struct msg_ask *m)
 
 static void unknown_type(struct conn *c, const struct msg_ask *m)
 {
-	(void)m;
-	wr_open(&c->w->wr, MSG_TYPE_COUNT, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, -1, NULL, 0); /* puts the length in */
+	c->w->wr.buf[0] = MSG_TYPE_COUNT;
+	(void)fd_send(c->w->monitor, c->w->wr.buf, c->w->wr.len, NULL, 0);
 }
 
 static void wrong_direction(struct conn *c, const struct msg_ask *m)
@@ -105,11 +106,16 @@ static const struct {
 	const char *name;
 	void (*act)(struct conn *c, const struct msg_ask *m);
 } acts[] = {
-	{ "forged-dialed", forged_dialed },	{ "truncated", truncated },
-	{ "oversized", oversized },		{ "unknown-type", unknown_type },
-	{ "wrong-direction", wrong_direction }, { "wrong-state", wrong_state },
-	{ "reused-conn", reused_conn },		{ "surprise-fd", surprise_fd },
-	{ "control-byte", control_byte },	{ "crash", crash },
+	{ "forged-dialed", forged_dialed },
+	{ "truncated", truncated },
+	{ "oversized", oversized },
+	{ "unknown-type", unknown_type },
+	{ "wrong-direction", wrong_direction },
+	{ "wrong-state", wrong_state },
+	{ "reused-conn", reused_conn },
+	{ "surprise-fd", surprise_fd },
+	{ "control-byte", control_byte },
+	{ "crash", crash },
 };
 
 bool misbehave_ask(struct conn *c, const struct msg_ask *m)

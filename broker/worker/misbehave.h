@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/worker/misbehave.h - test builds alone: a worker that breaks the protocol on request.
- * WEIR_TEST_MISBEHAVE=NAME in build/test/weir; a target whose name holds "misbehave" sets it off. */
+ * WEIR_TEST_MISBEHAVE=NAME in build/test/weir; a host name with "misbehave" in it sets it off. */
 #ifndef WEIR_BROKER_WORKER_MISBEHAVE_H
 #define WEIR_BROKER_WORKER_MISBEHAVE_H
 

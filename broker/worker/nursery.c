@@ -4,7 +4,7 @@
  * /proc/self/exe anew: nothing of the monitor's memory, environment or descriptors comes along.
  * nursery_main() empties the room (root: /dev/urandom and nothing else), locks itself and from then
  * on only forks a worker when told, reaps it and says so. It believes the monitor's typed messages.
- *   IDLE --START--> RUNNING --worker died: ENDED--> IDLE; START while RUNNING kills the worker first;
+ *   IDLE --START--> RUNNING --worker died: ENDED--> IDLE; a START before that kills it;
  *   end of file from the monitor: everything in the room dies with pid 1. */
 #include "broker/worker/worker.h"
 
@@ -32,8 +32,8 @@
 #include "common/msg.h"
 #include "common/scope.h"
 
-#define ROOM                                                                             \
-	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |      \
+#define ROOM                                                                                       \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |                \
 	 CLONE_NEWCGROUP) /* not the network: the worker dials from the host's */
 #define TEST_PREFIX "WEIR_TEST_"
 #define TEST_ENV_MAX 16
@@ -175,8 +175,7 @@ static int room_attach(int root, int urandom)
 		return -errno;
 	file = openat(root, "dev/urandom", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW,
 		      0444);
-	if (file < 0 ||
-	    move_mount(urandom, "", root, "dev/urandom", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+	if (file < 0 || move_mount(urandom, "", root, "dev/urandom", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return -errno;
 	return 0;
 }
@@ -198,12 +197,12 @@ static int room_empty(void)
 	r = room_attach(root, urandom);
 	if (r < 0)
 		return r;
-	if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-	    chdir("/") < 0)
+	if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return -errno;
 	r = mount_attr(AT_FDCWD, "/", 0, MOUNT_ATTR_RDONLY, 0);
-	return r < 0 ? r : mount_attr(AT_FDCWD, "/dev/urandom", 0,
-				      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
+	return r < 0 ? r
+		     : mount_attr(AT_FDCWD, "/dev/urandom", 0,
+				  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
 }
 
 /* No Landlock and no rlimit on processes here: both would reach the workers before their time. */

@@ -9,11 +9,11 @@
 
 struct pool {
 	unsigned char *base;
-	size_t size;	 /* of one object, a multiple of 16 */
-	uint32_t max;	 /* objects, at most */
-	uint32_t made;	 /* objects ever handed out */
-	uint32_t used;	 /* objects handed out now */
-	void *free;	 /* the last one given back comes first: it is in the cache */
+	size_t size;   /* of one object, a multiple of 16 */
+	uint32_t max;  /* objects, at most */
+	uint32_t made; /* objects ever handed out */
+	uint32_t used; /* objects handed out now */
+	void *free;    /* the last one given back comes first: it is in the cache */
 };
 
 /** pool_init() - reserve room for @max objects of @size bytes. Return: 0, or -errno */

@@ -93,8 +93,9 @@ const char *reply_todo(enum reason reason)
 		enum reason reason;
 		const char *todo;
 	} todos[] = {
-		{ REASON_ORIGIN_FORM, "use it as a proxy: curl -x http://127.0.0.1:3128 URL, or set "
-				      "HTTPS_PROXY=http://127.0.0.1:3128" },
+		{ REASON_ORIGIN_FORM,
+		  "use it as a proxy: curl -x http://127.0.0.1:3128 URL, or set "
+		  "HTTPS_PROXY=http://127.0.0.1:3128" },
 		{ REASON_BAD_REQUEST, "send CONNECT HOST:PORT, or an http:// URL with plain header "
 				      "lines" },
 		{ REASON_BAD_NAME, "send CONNECT HOST:PORT, or an http:// URL" },

@@ -77,7 +77,7 @@ static bool is_framing_field(struct slice name)
 	return slice_is(name, "content-length") || slice_is(name, "transfer-encoding");
 }
 
-/* Does a Connection field name it? @listed: false when there is none, so that nothing is searched */
+/* Does a Connection field name it? @listed: false when none names any, and nothing is searched */
 static bool is_named(const struct head *h, bool listed, struct slice name)
 {
 	const char *at = h->fields;

@@ -18,20 +18,21 @@
 #include "common/msg.h"
 #include "common/reason.h"
 
-#define CONNS_MAX 65536	      /* clients, whatever CONFIG says */
-#define CONNS_OVER 16	      /* more, only to be told 503 */
-#define DEALS_MAX 1024	      /* questions and dials under way; more wait unread */
-#define PIPES_MAX 64	      /* pooled pipes for splice */
+#define CONNS_MAX 65536 /* clients, whatever CONFIG says */
+#define CONNS_OVER 16	/* more, only to be told 503 */
+#define DEALS_MAX 1024	/* questions and dials under way; more wait unread */
+#define PIPES_MAX 64	/* pooled pipes for splice */
 #define PEEK_MAX (HEAD_MAX + 1)
 #define REWRITE_ROOM 1024
-#define HEAD_S 10.	      /* a head, from its first byte */
-#define IDLE_S 60.	      /* no byte yet, or nothing between two requests */
-#define DIAL_S 30.	      /* from the verdict to the connection, DNS included */
-#define LINGER_S 2.	      /* after a refusal */
+#define HEAD_S 10.  /* a head, from its first byte */
+#define IDLE_S 60.  /* no byte yet, or nothing between two requests */
+#define DIAL_S 30.  /* from the verdict to the connection, DNS included */
+#define SWEEP_S 0.1 /* a client that is not read for longer is watched for a reset */
+#define LINGER_S 2. /* after a refusal */
 #define LINGER_BYTES 262144
-#define STOP_S 0.3	      /* STOP: what is under way may still be said */
+#define STOP_S 0.3 /* STOP: what is under way may still be said */
 
-#define container_of(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
+#define container_of(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
 
 enum which { CLIENT, ORIGIN };
 
@@ -41,16 +42,16 @@ enum which { CLIENT, ORIGIN };
  *   --DIALED--> TUNNEL or HTTP (which goes back to HEAD after each exchange)
  *   any --refusal--> REPLY -> LINGER -> closed */
 enum conn_state {
-	CONN_HEAD,	/* waiting for a request head or reading one */
-	CONN_PARKED,	/* the same, not read: no buffer or no deal is free */
+	CONN_HEAD,   /* waiting for a request head or reading one */
+	CONN_PARKED, /* the same, not read: no buffer or no deal is free */
 	CONN_ASKED,
 	CONN_RESOLVING,
 	CONN_WAITING,
 	CONN_DIALING,
 	CONN_HTTP,
 	CONN_TUNNEL,
-	CONN_REPLY,	/* the refusal did not fit into the socket at once */
-	CONN_LINGER,	/* it did: drop what the client still sends */
+	CONN_REPLY,  /* the refusal did not fit into the socket at once */
+	CONN_LINGER, /* it did: drop what the client still sends */
 	CONN_STATE_COUNT
 };
 
@@ -65,9 +66,9 @@ struct side {
 	struct pipe *pipe; /* bytes read here and not yet written to the other side */
 	uint64_t moved;	   /* bytes read here and written there */
 	uint8_t full;	   /* reads in a row that filled the buffer */
-	uint8_t wait;	   /* EV_READ here, EV_WRITE on the other side, or 0: this direction is over */
-	bool is_eof;	   /* the peer sent FIN */
-	bool is_shut;	   /* and the other side was told */
+	uint8_t wait; /* EV_READ here, EV_WRITE on the other side, or 0: this direction is over */
+	bool is_eof;  /* the peer sent FIN */
+	bool is_shut; /* and the other side was told */
 };
 
 #define ATTEMPTS_MAX 4
@@ -86,8 +87,8 @@ struct deal {
 	char text[MSG_TEXT_MAX + 1], private_text[MSG_TEXT_MAX + 1];
 	struct addr addr[MSG_ADDRS_MAX];
 	uint8_t naddr, next;
-	bool is_set_up;	    /* the attempts are set up */
-	int last_errno;	    /* of an attempt that failed */
+	bool is_set_up; /* the attempts are set up */
+	int last_errno; /* of an attempt that failed */
 	ev_timer stagger;
 	struct conn *conn;
 	struct attempt attempt[ATTEMPTS_MAX];
@@ -98,37 +99,37 @@ struct http {
 	char host[HOST_MAX + 1]; /* canonical: the verdict under which the origin is open */
 	uint16_t port;
 	struct frame req, resp;
-	struct buf *out[2];	 /* by destination: the end of a head that was not taken at once */
-	struct buf *resp_head;	 /* a response head that came in pieces */
-	uint32_t requests;	 /* that rode on this verdict */
+	struct buf *out[2];    /* by destination: the end of a head that was not taken at once */
+	struct buf *resp_head; /* a response head that came in pieces */
+	uint32_t requests;     /* that rode on this verdict */
 	bool is_upgrade;
-	bool is_broken;		 /* the origin takes no more of the request */
-	bool is_resp_started;	 /* something was passed on: no refusal can follow */
+	bool is_broken;	      /* the origin takes no more of the request */
+	bool is_resp_started; /* something was passed on: no refusal can follow */
 	bool is_resp_head_done, is_client_kept, is_reused;
-	bool is_switched;	 /* 101 was passed on */
+	bool is_switched; /* 101 was passed on */
 };
 
 struct conn {
 	struct worker *w;
-	TAILQ_ENTRY(conn) all, wait;
-	struct conn *next_num;	 /* in the table of conn numbers */
+	TAILQ_ENTRY(conn) all, wait, pending;
+	struct conn *next_num; /* in the table of conn numbers */
 	struct side side[2];
 	ev_timer timer;
-	struct buf *head;	 /* a head that came in pieces, or a refusal that waits */
+	struct buf *head; /* a head that came in pieces, or a refusal that waits */
 	struct deal *deal;
 	struct http *http;
-	struct dns_entry *dns;	 /* whose answer is awaited */
-	double active;		 /* ev_now() of the last byte, for `limit idle` */
+	struct dns_entry *dns; /* whose answer is awaited */
+	double active;	       /* ev_now() of the last byte, for `limit idle` */
 	uint32_t num, serial;
-	uint32_t head_len;	 /* of the head under way; it is in @head, or else still in the socket */
+	uint32_t head_len; /* of the head under way; it is in @head, or else still in the socket */
 	uint32_t dropped;
 	uint8_t state, proto;
-	bool is_started;	 /* the head's first byte came */
+	bool is_started; /* the head's first byte came */
 	bool is_asked, is_allowed, is_dialed;
-	bool is_over;		 /* one of the CONNS_OVER */
+	bool is_over; /* one of the CONNS_OVER */
 	bool is_counted;
-	bool is_hup_watched;
-	bool is_head_method;	 /* HEAD: a refusal has no body */
+	bool is_pending, is_hup_watched; /* see conn_watch_hup() */
+	bool is_head_method;		 /* HEAD: a refusal has no body */
 };
 _Static_assert(sizeof(struct conn) <= 512, "an idle tunnel costs at most 512 bytes");
 
@@ -153,12 +154,13 @@ struct worker {
 	struct pipe pipe[PIPES_MAX], *pipe_free[PIPES_MAX];
 	uint32_t npipe_free;
 	struct bufs bufs;
-	struct conn_list all, parked;
+	struct conn_list all, parked, pending;
 	struct conn **by_num; /* num_mask + 1 buckets */
 	uint32_t num_mask, next_num, next_serial;
-	uint32_t conns_cap;   /* what the descriptor limit allows */
+	uint32_t conns_cap; /* what the descriptor limit allows */
 	uint32_t open, over, accepted, refused_limit;
 
+	ev_timer sweep;
 	ev_io hup_io; /* an epoll set that reports resets of sockets that are not read */
 	int hup;
 

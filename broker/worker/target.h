@@ -31,7 +31,7 @@ enum form {
 	FORM_ABSOLUTE,	/* http://… */
 	FORM_ORIGIN,	/* /path or *: somebody takes the proxy for a server */
 	FORM_OTHER_SCHEME,
-	FORM_BAD,	/* bad authority, a fragment */
+	FORM_BAD, /* bad authority, a fragment */
 };
 /** target_read() - which form, which target; @path: behind the authority, may be empty or start
  * with '?'. Return: the form; @a is valid for FORM_AUTHORITY and FORM_ABSOLUTE only */

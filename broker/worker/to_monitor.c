@@ -10,7 +10,8 @@
 #include "broker/worker/misbehave.h"
 #include "common/fd.h"
 
-#define QUEUE_MAX (4u << 20) /* a question for each deal and an end for each of 65,536 connections */
+#define QUEUE_MAX                                                                                  \
+	(4u << 20) /* a question for each deal and an end for each of 65,536 connections */
 #define STATS_S 1.
 
 static void on_monitor_out(struct ev_loop *loop, ev_io *io, int revents)
@@ -151,7 +152,8 @@ void done_send(struct conn *c, enum reason reason)
 	struct msg_done m = {
 		.up = c->side[CLIENT].moved,
 		.down = c->side[ORIGIN].moved,
-		.requests = c->proto == PROTO_HTTP ? (c->http ? c->http->requests : 0) : c->is_dialed,
+		.requests = c->proto == PROTO_HTTP ? (c->http ? c->http->requests : 0)
+						   : c->is_dialed,
 		.reason = (uint8_t)reason,
 	};
 

@@ -98,8 +98,8 @@ struct worker *worker_setup(int monitor)
 	/* splice(2) into a socket that is gone raises it on some kernels */
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || lock_rlimits(&limits) < 0)
 		return NULL;
-	if (loop_init(w) < 0 || conns_init(w) < 0 || to_monitor_init(w) < 0 ||
-	    accept_init(w) < 0 || dns_init(w) < 0)
+	if (loop_init(w) < 0 || conns_init(w) < 0 || to_monitor_init(w) < 0 || accept_init(w) < 0 ||
+	    dns_init(w) < 0)
 		return NULL;
 	return w;
 }

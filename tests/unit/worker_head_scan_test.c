@@ -56,20 +56,23 @@ static const struct {
 	{ "http/1.1", TEXT("GET http://a/ http/1.1\r\n\r\n"), HEAD_BAD_VERSION },
 	{ "HTTP/2.0", TEXT("GET http://a/ HTTP/2.0\r\n\r\n"), HEAD_BAD_VERSION },
 	{ "two hosts", TEXT(GET "Host: a\r\nhost: a\r\n\r\n"), HEAD_TWO_HOSTS },
-	{ "two lengths", TEXT(POST "Content-Length: 3\r\nContent-Length: 4\r\n\r\n"), HEAD_BAD_LENGTH },
+	{ "two lengths", TEXT(POST "Content-Length: 3\r\nContent-Length: 4\r\n\r\n"),
+	  HEAD_BAD_LENGTH },
 	{ "the same length twice", TEXT(POST "Content-Length: 3\r\nContent-length: 3\r\n\r\n"),
 	  HEAD_BAD_LENGTH },
 	{ "a list of lengths", TEXT(POST "Content-Length: 3, 3\r\n\r\n"), HEAD_BAD_LENGTH },
 	{ "signed length", TEXT(POST "Content-Length: +3\r\n\r\n"), HEAD_BAD_LENGTH },
 	{ "hexadecimal length", TEXT(POST "Content-Length: 0x3\r\n\r\n"), HEAD_BAD_LENGTH },
 	{ "empty length", TEXT(POST "Content-Length:\r\n\r\n"), HEAD_BAD_LENGTH },
-	{ "endless length", TEXT(POST "Content-Length: 9999999999999999999\r\n\r\n"), HEAD_BAD_LENGTH },
-	{ "length and coding",
-	  TEXT(POST "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"), HEAD_LENGTH_AND_CODING },
-	{ "coding and length",
-	  TEXT(POST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n"), HEAD_LENGTH_AND_CODING },
+	{ "endless length", TEXT(POST "Content-Length: 9999999999999999999\r\n\r\n"),
+	  HEAD_BAD_LENGTH },
+	{ "length and coding", TEXT(POST "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"),
+	  HEAD_LENGTH_AND_CODING },
+	{ "coding and length", TEXT(POST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n"),
+	  HEAD_LENGTH_AND_CODING },
 	{ "another coding", TEXT(POST "Transfer-Encoding: gzip\r\n\r\n"), HEAD_BAD_CODING },
-	{ "a list of codings", TEXT(POST "Transfer-Encoding: gzip, chunked\r\n\r\n"), HEAD_BAD_CODING },
+	{ "a list of codings", TEXT(POST "Transfer-Encoding: gzip, chunked\r\n\r\n"),
+	  HEAD_BAD_CODING },
 	{ "a masked coding", TEXT(POST "Transfer-Encoding: xchunked\r\n\r\n"), HEAD_BAD_CODING },
 	{ "two codings",
 	  TEXT(POST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"),
@@ -99,7 +102,8 @@ static const struct {
 	{ "no reason", "HTTP/1.1 200\r\n\r\n", HEAD_OK },
 	{ "empty reason", "HTTP/1.0 304 \r\n\r\n", HEAD_OK },
 	{ "reason with high bytes", "HTTP/1.1 200 \xe4\r\n\r\n", HEAD_OK },
-	{ "a list of codings", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", HEAD_OK },
+	{ "a list of codings", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+	  HEAD_OK },
 	{ "bare LF", "HTTP/1.1 200 OK\nA: b\n\n", HEAD_BARE_LF },
 	{ "folded", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", HEAD_FOLDED },
 	{ "another protocol", "ICY 200 OK\r\n\r\n", HEAD_BAD_LINE },
@@ -119,7 +123,8 @@ static void each_malformed_response_has_its_fault(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(responses); i++) {
 		struct head h;
-		enum head_fault f = head_scan_response(responses[i].in, strlen(responses[i].in), &h);
+		enum head_fault f = head_scan_response(responses[i].in, strlen(responses[i].in),
+						       &h);
 
 		if (f != responses[i].want)
 			fail_msg("%s: %s, not %s", responses[i].name, head_fault_text(f),
@@ -171,7 +176,8 @@ static const struct {
 	{ "address in brackets", "CONNECT", "[::1]:443", FORM_AUTHORITY, "::1", "", 443 },
 	{ "a zone is the monitor's to refuse", "CONNECT", "[fe80::1%lo]:80", FORM_AUTHORITY,
 	  "fe80::1%lo", "", 80 },
-	{ "%00 is the monitor's to refuse", "CONNECT", "a%00.b:443", FORM_AUTHORITY, "a%00.b", "", 443 },
+	{ "%00 is the monitor's to refuse", "CONNECT", "a%00.b:443", FORM_AUTHORITY, "a%00.b", "",
+	  443 },
 	{ "userinfo", "CONNECT", "u:p@a:443", FORM_BAD, NULL, NULL, 0 },
 	{ "only @", "CONNECT", "u@a:443", FORM_BAD, NULL, NULL, 0 },
 	{ "empty host", "CONNECT", ":443", FORM_BAD, NULL, NULL, 0 },
@@ -245,9 +251,10 @@ static void only_the_same_target_rides_on_a_verdict(void **state)
 		uint16_t port;
 		bool same;
 	} cases[] = {
-		{ "a.example", 80, true },  { "A.Example", 80, true },	 { "a.example.", 80, true },
-		{ "a.example", 81, false }, { "a.example..", 80, false }, { "b.a.example", 80, false },
-		{ "a.exampl", 80, false },  { "a.example\x01", 80, false },
+		{ "a.example", 80, true },    { "A.Example", 80, true },
+		{ "a.example.", 80, true },   { "a.example", 81, false },
+		{ "a.example..", 80, false }, { "b.a.example", 80, false },
+		{ "a.exampl", 80, false },    { "a.example\x01", 80, false },
 	};
 
 	(void)state;
@@ -267,13 +274,15 @@ static void excerpt_shows_the_authority_and_no_secret(void **state)
 		size_t n;
 		const char *want;
 	} cases[] = {
-		{ TEXT("CONNECT 127.0.0.1\0.pypi.org:443 HTTP/1.1\r\n\r\n"), "127.0.0.1\\x00.pypi.org:443" },
+		{ TEXT("CONNECT 127.0.0.1\0.pypi.org:443 HTTP/1.1\r\n\r\n"),
+		  "127.0.0.1\\x00.pypi.org:443" },
 		{ TEXT("GET http://user:secret@h/p?token HTTP/1.1\r\n\r\n"), "h" },
 		{ TEXT("GET http://h/p?token HTTP/1.1\n\n"), "h" },
 		{ TEXT("CONNECT a b:443 HTTP/1.1\r\n\r\n"), "a b:443" },
 		{ TEXT("GET /secret HTTP/1.1\r\n\r\n"), "" },
 		{ TEXT("GARBAGE"), "" },
-		{ TEXT("CONNECT \x1b[2J:1 HTTP/1.1\r\nProxy-Authorization: x\r\n\r\n"), "\\x1b[2J:1" },
+		{ TEXT("CONNECT \x1b[2J:1 HTTP/1.1\r\nProxy-Authorization: x\r\n\r\n"),
+		  "\\x1b[2J:1" },
 	};
 
 	(void)state;
