@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "broker/cli/grant.h"
 #include "broker/cli/layers.h"
 #include "broker/cli/plan.h"
 #include "broker/cli/unsandboxed.h"
@@ -298,6 +300,47 @@ static int make_id(char id[RUN_ID_LEN + 1], struct err *e)
 	return 0;
 }
 
+/* A record that CMD can rewrite records nothing. Judged on the directory, by its canonical path. */
+static int audit_check(const char *path, const struct sandbox_plan *plan, struct err *e)
+{
+	char dir[PATH_MAX], real[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	int n = snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+			 slash ? path : ".");
+
+	if (n < 0 || (size_t)n >= sizeof(dir) || !realpath(dir, real))
+		return 0; /* opening it says what is wrong, or makes the directory */
+	for (size_t i = 0; i <= plan->ngrants; i++) {
+		const bool is_project = i == plan->ngrants;
+		const char *top = is_project ? plan->project : plan->grants[i].path;
+
+		if (!top || !(is_project ? plan->project_write : plan->grants[i].write) ||
+		    !path_within(real, top))
+			continue;
+		err_set(e, 0, "the audit log '%s' lies where the command may write", path);
+		return err_fix(e, "name a place outside '%s'", top);
+	}
+	return 0;
+}
+
+/* The default place, or the policy's; NULL for audit off. @made: for free() */
+static int audit_place(const struct policy *policy, const struct sandbox_plan *plan,
+		       const struct weir_dirs *dirs, char **made, const char **path, struct err *e)
+{
+	*path = NULL;
+	if (policy_audit_sink(policy) != AUDIT_FILE)
+		return 0;
+	*path = policy_audit_file(policy);
+	if (!*path) {
+		if (asprintf(made, "%s/audit.jsonl", dirs->state) < 0) {
+			*made = NULL;
+			return err_set(e, ENOMEM, "name the audit log");
+		}
+		*path = *made;
+	}
+	return audit_check(*path, plan, e);
+}
+
 /* Everything decided: start it, or answer a machine that cannot make a sandbox. */
 static int start(const struct typed *t, struct policy *policy, struct sandbox_plan *plan,
 		 const char *id, const struct weir_dirs *dirs)
@@ -314,16 +357,8 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.verbose = t->verbose;
 	run.sandbox_start = sandbox_start;
 	run.nursery_start = nursery_start;
-	if (policy_audit_sink(policy) == AUDIT_FILE && !policy_audit_file(policy)) {
-		if (asprintf(&audit, "%s/audit.jsonl", dirs->state) < 0) {
-			audit = NULL;
-			err_set(&e, ENOMEM, "name the audit log");
-			return cli_fail(&e);
-		}
-		run.audit_path = audit;
-	} else if (policy_audit_sink(policy) == AUDIT_FILE) {
-		run.audit_path = policy_audit_file(policy);
-	}
+	if (audit_place(policy, plan, dirs, &audit, &run.audit_path, &e) < 0)
+		return cli_fail(&e);
 	status = monitor_main(&run, &e);
 	if (!e.what[0])
 		return status;

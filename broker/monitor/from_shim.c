@@ -85,7 +85,8 @@ static int on_execfail(struct monitor *m, struct rx *rx)
 	    x.num > ERRNO_MAX)
 		return -EBADMSG;
 	m->shim = SHIM_DONE;
-	(void)err_set(m->err, (int)x.num, "%s", x.what);
+	/* "not found" says it: the errno text would say it twice */
+	(void)err_set(m->err, exec_status(&x) == 127 ? 0 : (int)x.num, "%s", x.what);
 	if (m->err) {
 		(void)err_why(m->err, "%s", x.why);
 		(void)err_fix(m->err, "%s", x.fix);

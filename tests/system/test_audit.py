@@ -192,3 +192,16 @@ def test_the_audit_file_is_not_visible_inside(net):
     assert r.text == "", r
     r = net.run("-w", f"{net.home}/.local", "--", "true")
     assert r.status == 125, r
+
+
+@pytest.mark.parametrize("grant", [False, True])
+def test_an_audit_file_that_the_command_may_write_is_refused(net, grant):
+    """A record that the command can rewrite records nothing"""
+    top = f"{net.home}/shared-{grant}"
+    net.mkdir(top, 0o700)
+    opts = ["-w", top] if grant else ["-C", top]
+    r = net.run("--audit", f"{top}/a.jsonl", *opts, "--", "true")
+    assert r.status == 125 and "lies where the command may write" in r.errtext, r
+    assert f"outside '{top}'" in r.errtext and not os.path.exists(f"{top}/a.jsonl")
+    r = net.run("--audit", f"{net.home}/shared.jsonl", *opts, "--", "true")
+    assert r.status == 0, r
