@@ -15,6 +15,7 @@
 #include "broker/worker/worker.h"
 #include "common/err.h"
 #include "common/scope.h"
+#include "common/stage.h"
 
 static const char usage[] =
 	"usage: weir COMMAND [OPTIONS] …\n"
@@ -39,8 +40,8 @@ static const struct {
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"shell", "doctor", "allow", "deny",	   "ask",     "forget", "trust", "untrust", "ps",
-	"kill",	 "approve", "audit", "cache", "kernelspec", "connect", "proxy",	 NULL,
+	"shell", "doctor",  "allow", "deny",  "ask",	    "forget",  "trust", "untrust", "ps",
+	"kill",	 "approve", "audit", "cache", "kernelspec", "connect", "proxy", NULL,
 };
 
 static size_t edits(const char *a, const char *b)
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
 {
 	if (argc > 0 && str_eq(argv[0], NURSERY_ARGV0))
 		nursery_main();
+	stage_begin();
 	if (open_stdio() < 0)
 		return EXIT_WEIR; /* nowhere to say it */
 	if (getauxval(AT_SECURE)) {

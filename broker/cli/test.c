@@ -227,13 +227,14 @@ static int wait_status(pid_t pid)
 static int probe_state(struct bench *b, const char *state)
 {
 	char port[8], allow[64], line[512];
-	const char *const argv[] = { "weir", "run", "-q", "--no-user-policy", "--name", "weir-test",
-				     "-n", state, "-a", allow, "--", "/run/weir/weir", "test",
-				     TEST_INSIDE, state, port, b->unix_path, b->abstract,
-				     b->outside, NULL };
+	const char *const argv[] = { "weir",	   "run",	"-q",	    "--no-user-policy",
+				     "--name",	   "weir-test", "-n",	    state,
+				     "-a",	   allow,	"--",	    "/run/weir/weir",
+				     "test",	   TEST_INSIDE, state,	    port,
+				     b->unix_path, b->abstract, b->outside, NULL };
 	SCOPED_FD int out = -1;
 	unsigned before = b->passed + b->failed;
-	pid_t pid;
+	pid_t pid = -1;
 	int status;
 
 	(void)snprintf(port, sizeof(port), "%u", b->port);
@@ -252,12 +253,13 @@ static int probe_state(struct bench *b, const char *state)
 /* Kill the monitor; the pipe ends only when the last process inside is gone. */
 static int probe_death(struct bench *b)
 {
-	const char *const argv[] = { "weir", "run", "-q", "--no-user-policy", "--name", "weir-test",
-				     "--", "/run/weir/weir", "test", TEST_INSIDE, "wait", NULL };
+	const char *const argv[] = { "weir",   "run",	    "-q",   "--no-user-policy",
+				     "--name", "weir-test", "--",   "/run/weir/weir",
+				     "test",   TEST_INSIDE, "wait", NULL };
 	char line[128];
 	struct pollfd p = { .events = POLLIN };
 	SCOPED_FD int out = -1;
-	pid_t pid;
+	pid_t pid = -1;
 	bool gone;
 
 	out = start_run(b, argv, &pid);
@@ -273,8 +275,9 @@ static int probe_death(struct bench *b)
 	(void)wait_status(pid);
 	p.fd = out;
 	gone = poll(&p, 1, GONE_MS) == 1 && read(out, line, 1) == 0;
-	report(b, "allowlist", gone ? "ok sandbox gone after its monitor was killed" :
-				      "fail sandbox gone after its monitor was killed: it lives on");
+	report(b, "allowlist",
+	       gone ? "ok sandbox gone after its monitor was killed"
+		    : "fail sandbox gone after its monitor was killed: it lives on");
 	return 0;
 }
 
@@ -313,9 +316,9 @@ static void probe_filter(struct bench *b, const char *name, const struct filter_
 			;
 		(void)snprintf(line, sizeof(line), "%s %s cannot %s",
 			       pid > 0 && ((WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) ||
-					   (WIFEXITED(status) && WEXITSTATUS(status) == 0)) ?
-				       "ok" :
-				       "fail",
+					   (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+				       ? "ok"
+				       : "fail",
 			       name, tries[i].what);
 		report(b, "allowlist", line);
 	}
@@ -362,7 +365,7 @@ static int run_probes(struct bench *b, struct err *e)
 	if (path < 0 || abstract < 0)
 		return err_set(e, path < 0 ? -path : -abstract, "make a unix socket to attack");
 	for (size_t i = 0; i < ARRAY_LEN(states); i++)
-		if ((r = probe_state(b, states[i])) < 0)
+		if (probe_state(b, states[i]) < 0)
 			return err_set(e, 0, "no sandbox could be made in network %s", states[i]);
 	if ((r = probe_death(b)) < 0)
 		return err_set(e, -r, "start a sandbox");

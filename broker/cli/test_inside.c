@@ -151,8 +151,8 @@ static int probe_allowed(struct inside *in)
 {
 	char request[256], buf[8192];
 	SCOPED_FD int fd = -1;
-	size_t got;
-	ssize_t head;
+	size_t got = 0;
+	ssize_t head = 0;
 
 	(void)snprintf(request, sizeof(request),
 		       "GET http://127.0.0.1:%u/ HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
@@ -171,8 +171,8 @@ static int probe_tunnel(struct inside *in)
 	static const char get[] = "GET / HTTP/1.1\r\nHost: weir-test\r\nConnection: close\r\n\r\n";
 	char request[256], buf[8192];
 	SCOPED_FD int fd = -1;
-	size_t got;
-	ssize_t head;
+	size_t got = 0;
+	ssize_t head = 0;
 
 	(void)snprintf(request, sizeof(request), "CONNECT 127.0.0.1:%u HTTP/1.1\r\nHost: x\r\n\r\n",
 		       in->port);
@@ -191,8 +191,8 @@ static int probe_denied(struct inside *in)
 {
 	char buf[8192];
 	SCOPED_FD int fd = -1;
-	size_t got;
-	ssize_t head;
+	size_t got = 0;
+	ssize_t head = 0;
 
 	fd = ask_proxy(in, "CONNECT denied.invalid:443 HTTP/1.1\r\nHost: x\r\n\r\n", buf,
 		       sizeof(buf), &got, &head);
@@ -334,8 +334,8 @@ static int probe_write_outside(struct inside *in)
 
 static int probe_credentials(struct inside *in)
 {
-	static const char *const names[] = { ".ssh",	".aws",	       ".netrc",  ".config/gcloud",
-					     ".docker", ".gnupg",      ".npmrc",  ".git-credentials",
+	static const char *const names[] = { ".ssh",	".aws",	      ".netrc",	 ".config/gcloud",
+					     ".docker", ".gnupg",     ".npmrc",	 ".git-credentials",
 					     ".kube",	".config/gh", ".pypirc", ".config/weir" };
 	const char *home = getenv("HOME");
 	char path[4096];

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define TEST_INSIDE "--inside" /* first word of the hidden form of weir test */
-#define TEST_BODY_BYTES (2 * 1024 * 1024)
+#define TEST_BODY_BYTES (2u * 1024 * 1024)
 
 /** test_pattern() - byte @i of the body that the test's origin serves */
 static inline uint8_t test_pattern(uint32_t i)
