@@ -20,6 +20,7 @@
 
 #include "common/err.h"
 #include "common/scope.h"
+#include "common/stage.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree.h"
 
@@ -387,6 +388,7 @@ int etc_mount(struct tree *t, struct err *e)
 		return layer;
 	if ((r = layer_fill(t, layer, etc, e)) < 0)
 		return r;
+	stage_note("pid 1: tree: /etc layer");
 	r = tree_overlay(layer, etc, on, "/etc", e);
 	return r == -EINVAL ? etc_copy(t, on, e) : r;
 }

@@ -31,6 +31,7 @@
 #include "common/netlink.h"
 #include "common/num.h"
 #include "common/scope.h"
+#include "common/stage.h"
 #include "sandbox/command.h"
 #include "sandbox/memory.h"
 #include "sandbox/plan.h"
@@ -205,6 +206,7 @@ static int ids_map(const struct sandbox_plan *p, struct err *e)
 /* A session of its own: no controlling terminal, and a keyring that holds none of the user's keys. */
 static int session_make(struct err *e)
 {
+	stage_note("pid 1: ids mapped");
 	if (setsid() < 0)
 		return err_set(e, errno, "make a session for the sandbox");
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
@@ -287,8 +289,10 @@ static int setup_end(struct child *c, struct err *e)
 {
 	int r;
 
+	stage_note("pid 1: keeper forked");
 	if ((r = network_make(c, e)) < 0 || (r = tree_enter(c->plan, &c->proc, e)) < 0)
 		return r;
+	stage_note("pid 1: tree entered");
 	return listeners_send(c, e);
 }
 
@@ -366,16 +370,19 @@ __attribute__((noreturn)) static void keeper_begin(const struct child *c, int re
 		report_fail(report_to, stage, &e);
 		_exit(0);
 	}
+	stage_note("keeper: prepared");
 	if (read(go, &byte, 1) != 1) /* pid 1 has failed and said so */
 		_exit(EXIT_WEIR);
 	if (chdir("/") < 0) /* pivot_root moved this process's root, not where it stood */
 		_exit(EXIT_WEIR);
 	(void)close(go);
+	stage_note("keeper: goes");
 	cmd = command_start(c->plan, report_to, &stage, &e);
 	if (cmd < 0) {
 		report_fail(report_to, stage, &e);
 		_exit(0);
 	}
+	stage_note("keeper: CMD executed");
 	report.value = (uint32_t)cmd;
 	if (keeper_write(report_to, &report) < 0 || stdio_detach(c->plan) < 0)
 		_exit(EXIT_WEIR);
@@ -411,14 +418,17 @@ static int go(const struct child *c, struct pipes *p, struct err *e)
 {
 	int r;
 
+	stage_note("pid 1: listeners sent");
 	files_close(c->plan);
 	if ((r = untraceable(e)) < 0)
 		return r;
 	if (write(p->go[1], "", 1) < 0 && errno != EPIPE) /* EPIPE: the keeper's report says why */
 		return err_set(e, errno, "start the command");
 	(void)close(p->go[1]);
+	stage_note("pid 1: said go");
 	if ((r = powers_drop(e)) < 0)
 		return r;
+	stage_note("pid 1: power dropped");
 	if ((r = stdio_detach(c->plan)) < 0 || (r = memory_forget("/proc/self/maps")) < 0)
 		return err_set(e, -r, "make the sandbox's first process forget");
 	return 0;
@@ -435,9 +445,11 @@ static int child_main(void *arg)
 
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	stage_note("pid 1: begins");
 	if (setup_begin(c, &e) < 0 || keeper_fork(c, &pipes, &e) < 0 || setup_end(c, &e) < 0 ||
 	    go(c, &pipes, &e) < 0)
 		child_fail(shim.monitor, &e);
+	stage_note("pid 1: forgot");
 	shim.keeper = pipes.report[0];
 	shim_main(&shim);
 }

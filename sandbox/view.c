@@ -20,6 +20,7 @@
 
 #include "common/err.h"
 #include "common/scope.h"
+#include "common/stage.h"
 #include "sandbox/etc.h"
 #include "sandbox/plan.h"
 
@@ -455,6 +456,7 @@ static int grants_mount(struct tree *t, struct err *e)
 	bool done = false;
 	int r;
 
+	stage_note("pid 1: tree: /sys");
 	for (size_t i = 0; i < p->ngrants; i++) {
 		if (!done && p->project && strcmp(p->grants[i].path, p->project) > 0) {
 			done = true;
@@ -516,6 +518,7 @@ static int exe_mount(struct tree *t, struct err *e)
 	SCOPED_FD int on = tree_file(t->root, "/run/weir/weir", e);
 	SCOPED_FD int from = -1;
 
+	stage_note("pid 1: tree: grants");
 	if (on < 0)
 		return on;
 	if ((from = pinned_open(t->plan->exe, t->plan->exe_fd, e)) < 0)
@@ -542,8 +545,16 @@ static int root_enter(struct tree *t, struct err *e)
 
 int tree_enter(const struct sandbox_plan *plan, int *proc, struct err *e)
 {
-	static int (*const steps[])(struct tree *, struct err *) = {
-		stage_make, system_make, var_make, etc_mount, private_make, dev_make,
+	static const struct {
+		int (*make)(struct tree *, struct err *);
+		const char *name;
+	} steps[] = {
+		{ stage_make, "pid 1: tree: stage" },
+		{ system_make, "pid 1: tree: system" },
+		{ var_make, "pid 1: tree: /var" },
+		{ etc_mount, "pid 1: tree: /etc" },
+		{ private_make, "pid 1: tree: private" },
+		{ dev_make, "pid 1: tree: /dev" },
 	};
 	struct tree t = { .plan = plan, .stage = -1, .root = -1 };
 	SCOPED_FD int proc_fd = -1;
@@ -551,12 +562,15 @@ int tree_enter(const struct sandbox_plan *plan, int *proc, struct err *e)
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(steps) && r >= 0; i++)
-		r = steps[i](&t, e);
+		if ((r = steps[i].make(&t, e)) >= 0)
+			stage_note(steps[i].name);
 	if (r >= 0)
 		r = proc_make(&t, &proc_fd, e);
+	stage_note("pid 1: tree: /proc");
 	if (r >= 0 && (r = sys_make(&t, e)) >= 0 && (r = grants_mount(&t, e)) >= 0 &&
 	    (r = links_make(&t, e)) >= 0 && (r = exe_mount(&t, e)) >= 0)
 		r = root_enter(&t, e);
+	stage_note("pid 1: tree: pivoted");
 	(void)umask(mask);
 	scope_close(&t.stage);
 	scope_close(&t.root);

@@ -13,6 +13,7 @@
 
 #include "common/filter.h"
 #include "common/lock.h"
+#include "common/stage.h"
 
 static_assert(sizeof(struct keeper_report) <= PIPE_BUF, "a report is written whole");
 
@@ -51,11 +52,13 @@ void keeper_main(int pipe, pid_t cmd)
 
 	if (keeper_lock() < 0)
 		_exit(125); /* the shim sees the pipe end and takes the sandbox down */
+	stage_note("keeper: locked");
 	do
 		got = waitpid(cmd, &status, 0);
 	while (got < 0 && errno == EINTR);
 	if (got != cmd)
 		_exit(125);
+	stage_note("keeper: CMD ended");
 	report.value = (uint32_t)status;
 	_exit(keeper_write(pipe, &report) < 0 ? 125 : 0);
 }

@@ -20,6 +20,7 @@
 #include "common/filter.h"
 #include "common/lock.h"
 #include "common/scope.h"
+#include "common/stage.h"
 
 #define EXIT_WEIR 125 /* seen by nobody but the monitor's waitpid() */
 
@@ -34,6 +35,7 @@ static struct msg_wr out; /* 16 KiB: static, so that the stack stays small */
 
 __attribute__((noreturn)) static void finish(int code)
 {
+	stage_note("pid 1: exits");
 	_exit(code);
 }
 
@@ -226,6 +228,7 @@ void shim_main(const struct shim *shim)
 		say_execfail(&s, &m);
 		finish(EXIT_WEIR);
 	}
+	stage_note("pid 1: serves");
 	serve(&s);
 	finish(EXIT_WEIR);
 }

@@ -24,6 +24,7 @@
 #include "common/fd.h"
 #include "common/num.h"
 #include "common/scope.h"
+#include "common/stage.h"
 #include "policy/policy.h"
 #include "sandbox/plan.h"
 #include "sandbox/sandbox.h"
@@ -161,7 +162,7 @@ static int bad_option(char **argv, int at, struct err *e)
 
 static int take_fd_number(const char *option, const char *value, int least, int *out, struct err *e)
 {
-	uint64_t n;
+	uint64_t n = 0;
 
 	if (num_u64(value, (uint64_t)least, 1 << 20, &n) < 0) {
 		err_set(e, 0, "%s '%s' is not a descriptor number", option, value);
@@ -175,7 +176,7 @@ static int take_fd_number(const char *option, const char *value, int least, int 
 
 static int take_keep_fd(struct typed *t, const char *value, struct err *e)
 {
-	int fd, r = take_fd_number("--keep-fd", value, 3, &fd, e);
+	int fd = -1, r = take_fd_number("--keep-fd", value, 3, &fd, e);
 
 	if (r < 0)
 		return r;
@@ -194,7 +195,8 @@ static int take_keep_fd(struct typed *t, const char *value, struct err *e)
 
 static int take_name(struct typed *t, const char *value, struct err *e)
 {
-	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	static const char ok[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 	size_t n = strlen(value);
 
 	if (n == 0 || n > NAME_MAX_BYTES || strspn(value, ok) != n) {
@@ -380,6 +382,7 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 		r = layers_load(&t->layers, &policy, &at, e);
 	if (r < 0)
 		return r;
+	stage_note("policy loaded");
 	r = plan_build(&plan,
 		       &(struct plan_in){ .policy = policy,
 					  .who = &at.who,
@@ -393,6 +396,7 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 					  .quiet = t->quiet,
 					  .verbose = t->verbose },
 		       e);
+	stage_note("plan built");
 	if (r >= 0) {
 		*status = start(t, policy, &plan, id, &at.dirs);
 		plan_free(&plan);
@@ -419,5 +423,7 @@ int cmd_run(int argc, char **argv)
 	if (r >= 0)
 		r = prepare(&t, &e, &status);
 	layers_options_free(&t.layers);
+	stage_note("weir returns");
+	stage_print();
 	return r < 0 ? cli_fail(&e) : status;
 }

@@ -22,6 +22,7 @@
 #include "broker/monitor/workers.h"
 #include "common/err.h"
 #include "common/scope.h"
+#include "common/stage.h"
 #include "sandbox/plan.h"
 
 #define ERRNO_MAX 4095 /* include/linux/err.h MAX_ERRNO */
@@ -57,12 +58,14 @@ static int on_spawned(struct monitor *m, struct rx *rx)
 	    (m->run->plan->listeners && m->shim != SHIM_LISTENING))
 		return -EBADMSG;
 	m->shim = SHIM_RUNNING;
+	stage_note("monitor: heard that CMD runs");
 	if (m->lock && m->lock(m->err) < 0) {
 		monitor_kill_sandbox(m);
 		monitor_end(m, 125);
 		return 0;
 	}
 	m->lock = NULL;
+	stage_note("monitor: locked");
 	m->phase = PHASE_SERVE;
 	worker_hear(m);
 	status_started(m);
@@ -108,6 +111,7 @@ static int on_exited(struct monitor *m, struct rx *rx)
 	if (!WIFEXITED(status) && !WIFSIGNALED(status))
 		return -EBADMSG;
 	m->shim = SHIM_DONE;
+	stage_note("monitor: heard that CMD ended");
 	monitor_end(m, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 	return 0;
 }
@@ -177,6 +181,7 @@ void shim_ended(struct monitor *m)
 		shim_close(m);
 	(void)reap_describe(m->shim_pidfd, how, sizeof(how));
 	m->shim = SHIM_GONE;
+	stage_note("monitor: pid 1 is gone");
 	if (!m->have_status) {
 		if (m->phase == PHASE_START && m->killed)
 			(void)err_set(m->err, 0, "ended before the command ran");

@@ -29,6 +29,7 @@
 #include "common/lock.h"
 #include "common/netlink.h"
 #include "common/scope.h"
+#include "common/stage.h"
 #include "policy/policy.h"
 #include "sandbox/plan.h"
 
@@ -303,7 +304,9 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");
 	m->shim_sock = sv[0];
+	stage_note("monitor: clones the sandbox");
 	r = m->run->sandbox_start(plan, sv[1], &m->shim_pid, &m->shim_pidfd, e);
+	stage_note("monitor: sandbox cloned");
 	(void)close(sv[1]);
 	memcpy(plan->stdio, stdio, sizeof(stdio));
 	if (r < 0)
@@ -343,6 +346,7 @@ static int broker_begin(struct monitor *m, struct err *e)
 	(void)close(sv[1]);
 	if (r < 0)
 		return r;
+	stage_note("monitor: nursery started");
 	limit_tell(m);
 	m->nursery = NURSERY_UP;
 	io_start(m, &m->nursery_io, on_nursery, m->nursery_sock);
@@ -420,6 +424,7 @@ static void finish(struct monitor *m, int status)
 	monitor_kill_sandbox(m);
 	nursery_kill(m);
 	sandbox_reap(m);
+	stage_note("monitor: sandbox reaped");
 	(void)conn_table_drain(&m->conns, conn_shut, m);
 	lost = audit_lost(m->audit, NULL);
 	record_event(m, "exit",
@@ -427,6 +432,7 @@ static void finish(struct monitor *m, int status)
 			  : json_pack("{s:i}", "status", status));
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);
+	stage_note("monitor: audit closed");
 	/* the command line may now run the command without a sandbox: then it has not ended */
 	if (!m->err || !m->err->unavailable ||
 	    policy_unavailable(m->run->policy) == UNAVAILABLE_ERROR)
@@ -439,7 +445,9 @@ static int run(struct monitor *m, struct err *e)
 	m->err = e;
 	if (begin(m, e) < 0)
 		return 125;
+	stage_note("monitor: serves");
 	ev_run(m->loop, 0);
+	stage_note("monitor: loop left");
 	return m->status;
 }
 
@@ -453,6 +461,7 @@ int monitor_main(struct run *r, struct err *e)
 		free(m);
 		return 125;
 	}
+	stage_note("monitor: made");
 	if (audit_begin(m, e) == 0) {
 		if (policy_network(r->policy) == NETWORK_ALLOW)
 			network_allow_warn(m);
