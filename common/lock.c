@@ -5,6 +5,7 @@
 
 #include <cap-ng.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
 #include <linux/securebits.h>
 #include <stddef.h>
@@ -30,33 +31,57 @@ struct ruleset {
 	uint64_t fs, net, scoped;
 };
 
+static int caps_read(struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3])
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+
+	return syscall(SYS_capget, &h, d) < 0 ? -errno : 0;
+}
+
+/* libcap-ng reads /proc/self/status twice for each look at the bounding and ambient sets, and asks
+ * for each capability alone on top: of a launch that was a tenth. So only the sets go by it. */
+static int bounding_empty(void)
+{
+	for (unsigned long cap = 0;; cap++) {
+		int have = prctl(PR_CAPBSET_READ, cap, 0L, 0L, 0L);
+
+		if (have < 0)
+			return errno == EINVAL && cap > 0 ? 0 : -errno; /* the kernel's last one */
+		if (have > 0 && prctl(PR_CAPBSET_DROP, cap, 0L, 0L, 0L) < 0)
+			return -errno;
+	}
+}
+
 int lock_caps(void)
 {
 	static const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
 					  SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
 					  SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
 					  SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+	int r = caps_read(d);
 
-	capng_clear(CAPNG_SELECT_ALL);
-	if (capng_get_caps_process() < 0)
-		return -EIO;
+	if (r < 0)
+		return r;
 	/* both need CAP_SETPCAP: without it the bounding set stays, and no_new_privs with an empty
 	 * permitted set makes it void */
-	if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP)) {
-		capng_clear(CAPNG_SELECT_BOUNDS);
-		if (capng_apply(CAPNG_SELECT_BOUNDS) < 0)
-			return -EPERM;
+	if (d[0].effective & CAP_TO_MASK(CAP_SETPCAP)) {
+		if ((r = bounding_empty()) < 0)
+			return r;
 		if (prctl(PR_SET_SECUREBITS, bits, 0L, 0L, 0L) < 0)
 			return -errno;
 	}
-	capng_clear(CAPNG_SELECT_CAPS | CAPNG_SELECT_AMBIENT);
+	capng_clear(CAPNG_SELECT_ALL);
 	if (capng_apply(CAPNG_SELECT_CAPS) < 0)
 		return -EPERM;
+	/* what is in neither permitted nor inheritable is in no ambient set: for kernels that have one */
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0L, 0L, 0L) < 0 && errno != EINVAL)
 		return -errno;
-	if (capng_get_caps_process() < 0 ||
-	    capng_have_capabilities(CAPNG_SELECT_CAPS) != CAPNG_NONE)
-		return -EPERM;
+	if ((r = caps_read(d)) < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(d); i++)
+		if (d[i].effective | d[i].permitted | d[i].inheritable)
+			return -EPERM;
 	return 0;
 }
 
