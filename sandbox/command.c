@@ -10,16 +10,19 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/err.h"
 #include "common/lock.h"
 #include "common/scope.h"
+#include "common/stage.h"
 #include "sandbox/plan.h"
 #include "shim/shim.h"
 
@@ -42,13 +45,20 @@ static const char *env_find(char *const *envp, const char *name)
 	return NULL;
 }
 
+/* By the kernel's own call: libc's refuses 32 and 33, which it uses in threads and which a parent
+ * without libc, or one that execs with them ignored, hands on. */
 static void signals_reset(void)
 {
-	const struct sigaction dfl = { .sa_handler = SIG_DFL };
+	static const struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} dfl; /* struct kernel_sigaction: SIG_DFL is 0 */
 	sigset_t none;
 
-	for (int signo = 1; signo < 65; signo++)
-		(void)sigaction(signo, &dfl, NULL); /* KILL, STOP and libc's two refuse */
+	for (int signo = 1; signo < 65; signo++) /* KILL and STOP refuse, and cannot be ignored */
+		(void)syscall(SYS_rt_sigaction, signo, &dfl, NULL, sizeof(dfl.mask));
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -164,6 +174,7 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 	if (p->net_host && (r = lock_landlock(LOCK_ABSTRACT)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "close the abstract unix sockets");
 	signals_reset();
+	stage_note("CMD: executes");
 	exec_search(o, p);
 }
 

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -323,6 +324,28 @@ static void each_fact_about_the_inside_holds(void **state)
 		if (s.status != 0)
 			fail_msg("%s: status %x: %s", facts[i].name, s.status, s.out);
 	}
+}
+
+/* Libc keeps 32 and 33 for itself: sigaction(3) would not touch them. */
+static void signals_that_weir_was_started_with_ignored_are_not_ignored_inside(void **state)
+{
+	static const struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} ignore = { .handler = SIG_IGN }, dfl;
+	static const int signo[] = { SIGHUP, SIGPIPE, 32, 33, 34, 64 };
+	static struct seen s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(signo); i++)
+		assert_int_equal(syscall(SYS_rt_sigaction, signo[i], &ignore, NULL, 8), 0);
+	sh(&s, "! grep -E '^SigIgn:.*[1-9a-f]' /proc/self/status");
+	for (size_t i = 0; i < ARRAY_LEN(signo); i++)
+		assert_int_equal(syscall(SYS_rt_sigaction, signo[i], &dfl, NULL, 8), 0);
+	if (s.status != 0)
+		fail_msg("status %x: %s", s.status, s.out);
 }
 
 /* Forked before pivot_root: its root and place must be the new ones all the same. */
@@ -674,6 +697,7 @@ int main(void)
 		cmocka_unit_test(the_commands_parent_is_not_pid_1_and_it_leads_its_session),
 		cmocka_unit_test(nothing_of_the_hosts_mounts_is_left),
 		cmocka_unit_test(each_fact_about_the_inside_holds),
+		cmocka_unit_test(signals_that_weir_was_started_with_ignored_are_not_ignored_inside),
 		cmocka_unit_test(the_keeper_stands_in_the_new_root),
 		cmocka_unit_test(an_exec_failure_is_one_clear_message),
 		cmocka_unit_test(what_the_host_has_but_the_inside_lacks_is_named),
