@@ -32,6 +32,7 @@ struct line {
 struct audit {
 	const char *sandbox, *name;
 	bool off, dirty, torn;
+	bool decided; /* there is a record besides those of the start and the end of the run */
 	bool busy; /* the lock was not had the last time: nobody waits for it again until it is */
 	int fd, lock;
 	uint64_t seq, lost;
@@ -413,6 +414,7 @@ int audit_write(struct audit *a, const struct audit_record *rec, bool must)
 		return 0;
 	}
 	a->seq++;
+	a->decided |= !str_eq(rec->event, "start") && !str_eq(rec->event, "exit");
 	len = record_format(a, rec, buf, sizeof(buf));
 	json_decref(rec->extra);
 	r = len < 0 ? (int)len : line_write(a, buf, (size_t)len);
@@ -450,7 +452,9 @@ uint64_t audit_close(struct audit *a, int *why)
 		lose(a, 1, EAGAIN);
 		free(l);
 	}
-	if (a->dirty && fsync(a->fd) < 0)
+	/* that nothing was asked for need not outlive a loss of power; waiting for the disk costs more
+	 * than the rest of a launch */
+	if (a->dirty && a->decided && fsync(a->fd) < 0)
 		lose(a, 1, errno);
 	a->dirty = false;
 	scope_close(&a->fd);

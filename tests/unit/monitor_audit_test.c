@@ -23,6 +23,16 @@
 #include "common/err.h"
 #include "common/scope.h"
 
+static int synced; /* calls of fsync */
+
+/* In place of libc's: the log reaches the disk when and only when it says so. */
+int fsync(int fd);
+int fsync(int fd)
+{
+	synced += fd >= 0;
+	return 0;
+}
+
 static char dir[64], file[128], lock[128];
 
 static int dir_make(void **state)
@@ -339,6 +349,36 @@ static void records_of_two_sandboxes_never_interleave(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, dir_make, dir_drop)
 
+static void what_was_decided_is_on_disk_at_the_end_and_an_idle_run_waits_for_none(void **state)
+{
+	static const struct {
+		const char *event[3];
+		int synced;
+	} cases[] = {
+		{ { "start", "exit" }, 0 },
+		{ { "start", "verdict", "exit" }, 1 },
+		{ { "start", "end", "exit" }, 1 },
+		{ { "start", "worker_replaced", "exit" }, 1 },
+		{ { NULL }, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct audit *a = log_open();
+
+		synced = 0;
+		for (size_t k = 0; k < 3 && cases[i].event[k]; k++) {
+			const struct audit_record rec = { .event = cases[i].event[k] };
+
+			assert_int_equal(audit_write(a, &rec, false), 0);
+		}
+		assert_int_equal(synced, 0);
+		assert_int_equal(audit_close(a, NULL), 0);
+		assert_int_equal(synced, cases[i].synced);
+		audit_free(a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -353,6 +393,7 @@ int main(void)
 		T(what_is_not_a_plain_file_of_the_user_is_refused),
 		T(directories_and_files_are_for_the_user_alone),
 		T(records_of_two_sandboxes_never_interleave),
+		T(what_was_decided_is_on_disk_at_the_end_and_an_idle_run_waits_for_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
