@@ -60,7 +60,7 @@ run_c() { # DIRECTORY: cmocka programs
 run_pytest() { # EXPRESSION
 	ls tests/system/test_*.py >/dev/null 2>&1 || return 0
 	WEIR_BUILD="$PWD/$B" WEIR_SAN="$san" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest \
-		-p no:cacheprovider -q -ra --color=no -m "$1" tests/system | tee "$log"
+		-p no:cacheprovider -n 2 -q -ra --color=no -m "$1" tests/system | tee "$log"
 	local rc=${PIPESTATUS[0]} last bad
 	last=$(grep -E '(passed|failed|error|skipped|deselected|no tests ran)' "$log" | tail -1)
 	word() { grep -oE "[0-9]+ $1" <<<"$last" | grep -oE '^[0-9]+' || echo 0; }

@@ -18,7 +18,7 @@ set -eu
 	clients="$check wget:wget python3-venv python3-pip nodejs:node npm:npm"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
-	fuzz='clang:clang'
+	fuzz='clang:clang libclang-rt-14-dev'
 	bench='bubblewrap:bwrap tinyproxy:tinyproxy socat:socat python3'
 }
 

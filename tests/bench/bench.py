@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: ISC
 """tests/bench/bench.py - weir's numbers beside what they are compared with, in one run.
 
-Everything is measured side by side: variants are interleaved, medians are printed, ratios count more
-than absolute numbers. It asserts nothing. As root it measures as an ordinary user.
+Everything is measured side by side: variants are interleaved, medians are printed, ratios count
+more than absolute numbers. It asserts nothing. As root it measures as an ordinary user.
 usage: bench.py [--quick] [--rounds N]
 """
 import argparse
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,7 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "system"))
 from world import Procs  # noqa: E402  pylint: disable=wrong-import-position
 
-WEIR = ROOT / "build" / "weir"
+WEIR = pathlib.Path(os.environ.get("WEIR_BUILD", ROOT / "build")) / "weir"
 UID = 64199
 IS_ROOT = os.geteuid() == 0
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -82,10 +83,14 @@ class Bench:
     def launch(self):
         rounds = max(41, self.o.rounds) if not self.o.quick else 11
         true = shutil.which("true", path=PATH)
-        cmds = [[true], [self.weir, "run", "--", true], [self.weir, "run", "-r", self.data, "--", true],
-                [self.weir, "run", "-n", "deny", "--", true]]
+        cmds = [[true], [self.weir, "run", "--", true],
+                [self.weir, "run", "-r", self.data, "--", true],
+                [self.weir, "run", "-n", "deny", "--", true],
+                [self.weir, "run", "--audit", "off", "--", true],
+                [self.weir, "policy", "show"], [self.weir, "--version"]]
         names = ["fork+exec true", "weir run, allowlist", "weir run, allowlist, one grant",
-                 "weir run, deny"]
+                 "weir run, deny", "weir run, audit off", "weir policy show (layers read, merged)",
+                 "weir --version (exec alone)"]
         bwrap = shutil.which("bwrap", path=PATH)
         if bwrap:
             cmds.append([bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
@@ -94,8 +99,8 @@ class Bench:
         argv = []
         for c in cmds:
             argv += ([",,"] if argv else []) + [str(x) for x in c]
-        p = subprocess.run(self.user(self.load, "spawn", rounds, *argv), env=self.env, cwd=self.work,
-                           capture_output=True, text=True, check=False)
+        p = subprocess.run(self.user(self.load, "spawn", rounds, *argv), env=self.env,
+                           cwd=self.work, capture_output=True, text=True, check=False)
         if p.returncode:
             row("launch", "failed", note=p.stderr.strip()[-200:])
             return
@@ -116,7 +121,8 @@ class Bench:
         self.port = int(self.origin.stdout.readline())
         self.direct = self.popen(self.load, "client", "localhost")
         self.inside = self.popen(self.weir, "run", "-q", "--preset", "none", "--allow",
-                                 f"localhost:{self.port} private", "--", self.load, "client", "localhost")
+                                 f"localhost:{self.port} private", "--", self.load, "client",
+                                 "localhost")
         self.procs = None
         assert self.ask(self.inside, "rate 1 3 %d 3128" % self.port), "the sandboxed client is dead"
         self.procs = Procs(self.inside.pid)
@@ -137,8 +143,9 @@ class Bench:
             return
         conf = self.dir / "tinyproxy.conf"
         port = free_port()
-        conf.write_text(f"Port {port}\nListen 127.0.0.1\nTimeout 600\nMaxClients 2000\nAllow 127.0.0.1\n"
-                        f"LogLevel Critical\nLogFile \"{self.home}/tinyproxy.log\"\n", encoding="ascii")
+        conf.write_text(f"Port {port}\nListen 127.0.0.1\nTimeout 600\nMaxClients 2000\n"
+                        f"Allow 127.0.0.1\nLogLevel Critical\n"
+                        f"LogFile \"{self.home}/tinyproxy.log\"\n", encoding="ascii")
         self.popen(exe, "-d", "-c", conf)
         self.peers["tinyproxy"] = (port, True) if wait_port(port) else None
 
@@ -199,8 +206,8 @@ class Bench:
                 continue
             for k, v in med.items():
                 if k == "weir":
-                    row(f"one CONNECT stream {way} vs direct", f"{med['direct'] / v:.2f}", req, stretch,
-                        f"{n / v / 1e9:.2f} GB/s, direct {n / med['direct'] / 1e9:.2f}")
+                    row(f"one CONNECT stream {way} vs direct", f"{med['direct'] / v:.2f}", req,
+                        stretch, f"{n / v / 1e9:.2f} GB/s, direct {n / med['direct'] / 1e9:.2f}")
                 elif k != "direct":
                     row(f"  {k}, stream {way} vs direct", f"{med['direct'] / v:.2f}")
             if cpu:
@@ -216,15 +223,15 @@ class Bench:
             row("  failed requests", bad)
         med, _ = self.measure(rounds, f"rate 1 {count // 4}", 1)
         if "weir" in med and "direct" in med:
-            row("added latency of a new connection", f"{med['weir'] - med['direct']:.0f} us", "<= 120 us",
-                "90 us", f"{med['weir']:.0f} vs {med['direct']:.0f} us, one at a time")
+            row("added latency of a new connection", f"{med['weir'] - med['direct']:.0f} us",
+                "<= 120 us", "90 us", f"{med['weir']:.0f} vs {med['direct']:.0f} us, one at a time")
             for k in med:
                 if k not in ("weir", "direct"):
                     row(f"  {k}, added latency", f"{med[k] - med['direct']:.0f} us")
         keep = {}
         for _ in range(rounds):
             for name, p, (port, proxy) in self.variants():
-                if name == "socat":
+                if name not in ("direct", "weir"):	# peers speak for CONNECT only
                     continue
                 a = self.ask(p, f"keep {count} {port} {proxy}")
                 if a and a[0] != "failed":
@@ -298,7 +305,12 @@ def machine():
     return f"Linux {os.uname().release}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}"
 
 
+def stopped(_signal, _frame):
+    raise SystemExit("stopped")
+
+
 def main():
+    signal.signal(signal.SIGTERM, stopped)
     ap = argparse.ArgumentParser()
     ap.add_argument("--quick", action="store_true")
     ap.add_argument("--rounds", type=int, default=41)

@@ -161,11 +161,14 @@ static int serve(void)
 static int open_to(int port, bool nonblock)
 {
 	struct sockaddr_in sa = local(port);
-	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (nonblock ? SOCK_NONBLOCK : 0), 0), on = 1;
+	const struct timeval patience = { .tv_sec = 20 };
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (nonblock ? SOCK_NONBLOCK : 0), 0),
+	    on = 1;
 
 	if (s < 0)
 		return -1;
 	(void)setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (connect(s, (struct sockaddr *)&sa, sizeof(sa)) < 0 && errno != EINPROGRESS) {
 		(void)close(s);
 		return -1;
@@ -175,7 +178,8 @@ static int open_to(int port, bool nonblock)
 
 static int connect_head(char *b, size_t room, const char *host, int port)
 {
-	return snprintf(b, room, "CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n\r\n", host, port, host, port);
+	return snprintf(b, room, "CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n\r\n", host, port, host,
+			port);
 }
 
 static int through(const char *host, int port, int proxy)
@@ -187,7 +191,7 @@ static int through(const char *host, int port, int proxy)
 	if (s < 0 || !proxy)
 		return s;
 	write_all(s, b, (size_t)connect_head(b, sizeof(b), host, port));
-	while (n < 4 || memcmp(b + n - 4, "\r\n\r\n", 4) != 0) {	/* a byte at a time: no payload */
+	while (n < 4 || memcmp(b + n - 4, "\r\n\r\n", 4) != 0) { /* a byte at a time: no payload */
 		if (n == sizeof(b) || read(s, b + n, 1) != 1)
 			return -1;
 		n++;
@@ -195,7 +199,8 @@ static int through(const char *host, int port, int proxy)
 	return strncmp(b + 8, " 200", 4) == 0 ? s : -1;
 }
 
-static void do_stream(const char *host, const char *way, unsigned long long bytes, int port, int proxy)
+static void do_stream(const char *host, const char *way, unsigned long long bytes, int port,
+		      int proxy)
 {
 	char line[64];
 	int s = through(host, port, proxy);
@@ -217,7 +222,7 @@ static void do_stream(const char *host, const char *way, unsigned long long byte
 			left -= (unsigned long long)k;
 		}
 	} else {
-		(void)usleep(2000);	/* the origin reads its line alone */
+		(void)usleep(2000); /* the origin reads its line alone */
 		t = now();
 		while (left) {
 			size_t k = left < CHUNK ? (size_t)left : CHUNK;
@@ -257,7 +262,8 @@ static void slot_start(struct slot *s, int ep, int port, int proxy)
 }
 
 /* Return: 1 done, 0 goes on, -1 failed */
-static int slot_step(struct slot *s, int ep, const char *host, int port, int proxy, bool only_connect)
+static int slot_step(struct slot *s, int ep, const char *host, int port, int proxy,
+		     bool only_connect)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = s };
 	ssize_t k;
@@ -328,7 +334,8 @@ static void do_rate(const char *host, int conc, int count, int port, int proxy)
 		}
 	}
 	t = now() - t;
-	(void)printf("%.1f %.1f %d\n", done / t, rank(lat, (size_t)done, 0.5) * 1e6, failed + count - done);
+	(void)printf("%.1f %.1f %d\n", done / t, rank(lat, (size_t)done, 0.5) * 1e6,
+		     failed + count - done);
 	(void)close(ep);
 	free(slots);
 	free(lat);
@@ -340,9 +347,9 @@ static void do_keep(const char *host, int count, int port, int proxy)
 	int s = open_to(proxy ? proxy : port, false), n, bad = 0;
 	double t = now();
 
-	n = proxy ? snprintf(req, sizeof(req), "GET http://%s:%d/ HTTP/1.1\r\nHost: %s:%d\r\n\r\n", host, port,
-			     host, port) :
-		    snprintf(req, sizeof(req), "%s", get);
+	n = proxy ? snprintf(req, sizeof(req), "GET http://%s:%d/ HTTP/1.1\r\nHost: %s:%d\r\n\r\n",
+			     host, port, host, port)
+		  : snprintf(req, sizeof(req), "%s", get);
 	for (int i = 0; i < count && !bad; i++) {
 		size_t have = 0;
 
@@ -401,10 +408,52 @@ static void do_burst(const char *host, int count, int port, int proxy)
 	free(lat);
 }
 
+/* The number after the next space; 0 where there is none */
+static unsigned long long number(char **at)
+{
+	char *sp = strchr(*at, ' ');
+
+	if (!sp)
+		return 0;
+	*at = sp + 1;
+	return strtoull(*at, NULL, 10);
+}
+
+static void answer(const char *host, char *line)
+{
+	char *at = line;
+	const char *way = "";
+	unsigned long long n;
+	int a, b, c;
+
+	if (strncmp(line, "stream ", 7) == 0) {
+		way = line + 7;
+		at = line + 7;
+		n = number(&at);
+		a = (int)number(&at);
+		do_stream(host, way, n, a, (int)number(&at));
+	} else if (strncmp(line, "rate ", 5) == 0) {
+		a = (int)number(&at);
+		b = (int)number(&at);
+		c = (int)number(&at);
+		do_rate(host, a, b, c, (int)number(&at));
+	} else if (strncmp(line, "keep ", 5) == 0) {
+		a = (int)number(&at);
+		b = (int)number(&at);
+		do_keep(host, a, b, (int)number(&at));
+	} else if (strncmp(line, "burst ", 6) == 0) {
+		a = (int)number(&at);
+		b = (int)number(&at);
+		do_burst(host, a, b, (int)number(&at));
+	} else {
+		(void)printf("what is that?\n");
+	}
+}
+
 static int client(const char *host)
 {
 	struct rlimit rl;
-	char line[256], word[16], way[8];
+	char line[256];
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
@@ -412,21 +461,8 @@ static int client(const char *host)
 		(void)setrlimit(RLIMIT_NOFILE, &rl);
 	}
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
-	while (fgets(line, sizeof(line), stdin)) {
-		unsigned long long n;
-		int a, b, c, d;
-
-		if (sscanf(line, "stream %7s %llu %d %d", way, &n, &a, &b) == 4)
-			do_stream(host, way, n, a, b);
-		else if (sscanf(line, "rate %d %d %d %d", &a, &b, &c, &d) == 4)
-			do_rate(host, a, b, c, d);
-		else if (sscanf(line, "keep %d %d %d", &a, &b, &c) == 3)
-			do_keep(host, a, b, c);
-		else if (sscanf(line, "burst %d %d %d", &a, &b, &c) == 3)
-			do_burst(host, a, b, c);
-		else if (sscanf(line, "%15s", word) == 1)
-			(void)printf("what is %s?\n", word);
-	}
+	while (fgets(line, sizeof(line), stdin))
+		answer(host, line);
 	return 0;
 }
 
@@ -441,7 +477,10 @@ static double spawn_once(char **argv)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		(void)execv(argv[0], argv);
+		int out = open("/dev/null", O_WRONLY);
+
+		if (out >= 0 && argv[0] && dup2(out, STDOUT_FILENO) >= 0)
+			(void)execv(argv[0], argv);
 		_exit(99);
 	}
 	if (waitpid(pid, &st, 0) < 0 || st != 0) {
@@ -453,7 +492,7 @@ static double spawn_once(char **argv)
 
 static int spawn(int argc, char **argv)
 {
-	int rounds = atoi(argv[0]), n = 1;
+	int rounds = (int)strtol(argv[0], NULL, 10), n = 1;
 	char **cmd[CMDS_MAX] = { argv + 1 };
 	double *t[CMDS_MAX];
 
@@ -472,7 +511,8 @@ static int spawn(int argc, char **argv)
 		for (int i = 0; i < n; i++)
 			t[i][r] = spawn_once(cmd[i]);
 	for (int i = 0; i < n; i++)
-		(void)printf("%.1f%c", rank(t[i], (size_t)rounds, 0.5) * 1e6, i + 1 < n ? ' ' : '\n');
+		(void)printf("%.1f%c", rank(t[i], (size_t)rounds, 0.5) * 1e6,
+			     i + 1 < n ? ' ' : '\n');
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""tests/system/inside.py - runs inside the sandbox: takes Python text on stdin, one repr() line each,
-executes it with the helpers below in scope and answers with repr() of the variable `result`.
+"""tests/system/inside.py - runs inside the sandbox: takes Python text on stdin, a repr() line
+each, executes it with the helpers below in scope and answers with repr() of the variable `result`.
 origins/tcp.py is put in front of it, so that pattern() and its kin are there too."""
 # pylint: disable=all
 import os, sys, socket, threading, traceback, time, errno  # noqa
@@ -68,6 +68,12 @@ def connect(authority, timeout=30, early=b"", addr=None):
     if st != 200:
         rest += read_all(s)
     return s, st, h, rest
+
+
+def tail(s, rest):
+    """recv() that gives first what came together with the head"""
+    pend = [rest] if rest else []
+    return lambda n: pend.pop() if pend else s.recv(n)
 
 
 def refused(authority, timeout=30):

@@ -80,14 +80,16 @@ def test_a7_ipv4_inside_ipv6_is_classed_itself(net, addr):
 
 
 @pytest.mark.parametrize("addr,rule,name", [
-    ("169.254.169.254", "169.254.169.254:80", "meta"), ("198.51.100.7", "198.51.100.0/24:80", "doc")])
+    ("169.254.169.254", "169.254.169.254:80", "meta"),
+    ("198.51.100.7", "198.51.100.0/24:80", "doc")])
 def test_a7_special_addresses_need_their_name_rule_and_an_address_rule(net, addr, rule, name):
     net.dns.set("p.example.org", [addr])
     st, h, body, _ = ask(net, "p.example.org:80", allow=["p.example.org", rule])
     assert st == 200 and body.endswith(f"{name} /\n".encode()), (st, h, body)
     st, h, body, _ = ask(net, "p.example.org:80", allow=[rule])
     assert st == 403 and "no_rule" in h["proxy-status"], (st, h, body)
-    st, h, body, _ = ask(net, "p.example.org:80", allow=["p.example.org", rule.replace(":80", ":81")])
+    other = rule.replace(":80", ":81")
+    st, h, body, _ = ask(net, "p.example.org:80", allow=["p.example.org", other])
     assert st == 403 and "private_address" in h["proxy-status"], (st, h, body)
 
 
@@ -141,7 +143,7 @@ def test_a8_h7_a_port_not_in_the_rule_is_403(net):
                         ("allowed.example.org:8080", 403), ("other.example.org:80", 403),
                         ("other.example.org:8011", 403), ("allowed.example.org:80", 200),
                         ("other.example.org:8005", 502), ("other.example.org:9000", 502)):
-            st, h, _ = sb.py("result = refused(a) if want != 200 else connect(a)[1:]", a=a, want=want)
+            st, h, _ = sb.py("result = connect(a)[1:]", a=a)
             assert st == want, (a, st, h)
             if want == 403:
                 assert "port" in h["proxy-status"], h
@@ -224,7 +226,8 @@ def test_localhost_is_never_looked_up(net):
     assert net.dns.names(at) == []
 
 
-@pytest.mark.parametrize("family,addr", [("six", "six.example.org"), ("four", "allowed.example.org")])
+@pytest.mark.parametrize("family,addr", [("six", "six.example.org"),
+                                         ("four", "allowed.example.org")])
 def test_both_families_are_dialled(net, family, addr):
     st, _, body, _ = ask(net, addr + ":80", allow=[addr])
     assert st == 200 and body.endswith(b" /\n") and (b"six" in body) == (family == "six"), body

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The audit log: a record for every decision and every end, escaped, or no connection (SPEC 7; H18)."""
+"""The audit log: a record for every decision and every end, or no connection (SPEC 7; H18)."""
 import json
 import os
 import re
@@ -129,8 +129,8 @@ def test_e8_audit_required_but_not_writable_is_503_and_nothing_dialled(net, kind
     state, _ = unwritable(net, kind)
     at, n = net.dns.mark(), net.web.count
     with net.capture() as cap:
-        r = net.run("--audit", "required", "--", "curl", "-s", "-i", f"http://{HOST}/", allow=[HOST],
-                    state=state)
+        r = net.run("--audit", "required", "--", "curl", "-s", "-i", f"http://{HOST}/",
+                    allow=[HOST], state=state)
         if r.status == 125:	# refusing to start at all is as closed
             assert "audit" in r.errtext, r
         else:
@@ -164,7 +164,8 @@ def test_e8_disk_full_with_required_is_503(net):
         got = sb.py(f"""
             out = []
             for i in range(200):
-                s, st, h, b = connect("{HOST}:80"); s.close(); out.append((st, h.get("retry-after")))
+                s, st, h, b = connect("{HOST}:80"); s.close()
+                out.append((st, h.get("retry-after")))
             result = out
         """)
     assert got[0][0] == 200 and got[-1][0] == 503 and got[-1][1], got[-1]

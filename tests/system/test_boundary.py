@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""What must be dead inside: direct connections, names, host loopback, LAN, metadata, other families,
-kernel doors, inherited descriptors (A1, A2, A4, A12). Every test names its route."""
+"""What must be dead inside: direct connections, names, host loopback, LAN, metadata, other
+families, kernel doors, inherited descriptors (A1, A2, A4, A12). Every test names its route."""
 import fcntl
 import os
 import pty
@@ -68,7 +68,8 @@ def test_a1_denied_host_gets_403_that_says_why(web):
 
 
 def test_a1_denied_host_is_told_once_on_stderr_and_not_with_q(web):
-    cmd = ["--", "sh", "-c", "curl -s http://denied.example.net/; curl -s http://denied.example.net/"]
+    curl = "curl -s http://denied.example.net/"
+    cmd = ["--", "sh", "-c", f"{curl}; {curl}"]
     r = web.run(*ROUTE, *cmd)
     assert sum("denied.example.net" in ln for ln in r.errtext.splitlines()) == 1, r
     r = web.run("-q", *ROUTE, *cmd)
@@ -223,7 +224,8 @@ def test_a4_raw_sockets_are_refused(dead, family):
 def test_a4_the_families_programs_need_are_there(dead):
     got = dead.py("""
         result = []
-        for f, t, p in ((socket.AF_INET, socket.SOCK_STREAM, 0), (socket.AF_INET6, socket.SOCK_DGRAM, 0),
+        for f, t, p in ((socket.AF_INET, socket.SOCK_STREAM, 0),
+                        (socket.AF_INET6, socket.SOCK_DGRAM, 0),
                         (socket.AF_UNIX, socket.SOCK_SEQPACKET, 0), (16, socket.SOCK_RAW, 0)):
             socket.socket(f, t, p).close()
             result.append(int(f))

@@ -112,7 +112,8 @@ def test_the_project_is_writable_and_the_rest_of_home_is_not_there(box, world):
     assert not world.path(f"{world.home}/private").exists()
 
 
-WRITES = ["/etc/x", "/usr/x", "/usr/bin/x", "/bin/x", "/lib/x", "/x", "/var/lib/x", "/boot/x", "/opt/x",
+WRITES = ["/etc/x", "/usr/x", "/usr/bin/x", "/bin/x", "/lib/x", "/x", "/var/lib/x", "/boot/x",
+          "/opt/x",
           "/srv/x", "/sys/x", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/root/x",
           "/home/x", "/run/weir/weir", "/dev/x", "/etc/passwd", "/etc/hosts"]
 
@@ -161,7 +162,8 @@ def test_n10_etc_has_what_programs_need(box):
 
 
 def test_the_hosts_own_name_servers_and_hosts_are_not_told(box):
-    assert "10.77" not in box.py("result = open('/etc/resolv.conf').read() + open('/etc/hosts').read()")
+    text = box.py("result = open('/etc/resolv.conf').read() + open('/etc/hosts').read()")
+    assert "10.77" not in text
 
 
 def test_uid_is_ones_own_and_no_capability_is_left(box, world):
@@ -176,7 +178,8 @@ def test_uid_is_ones_own_and_no_capability_is_left(box, world):
 def test_setuid_programs_gain_nothing(box):
     got = box.py("""
         import subprocess
-        p = subprocess.run(["/usr/bin/su", "-c", "id"], capture_output=True, stdin=subprocess.DEVNULL)
+        p = subprocess.run(["/usr/bin/su", "-c", "id"], capture_output=True,
+                           stdin=subprocess.DEVNULL)
         result = p.returncode, p.stdout
     """)
     assert got[0] != 0 and b"uid=0" not in got[1]
@@ -190,8 +193,10 @@ def test_n7_no_host_process_is_visible(box):
 
 
 def test_descriptors_are_closed(box):
-    got = box.py("result = {f: os.readlink('/proc/self/fd/' + f) for f in os.listdir('/proc/self/fd')"
-                 " if os.path.lexists('/proc/self/fd/' + f)}")
+    got = box.py("""
+        d = "/proc/self/fd/"
+        result = {f: os.readlink(d + f) for f in os.listdir(d) if os.path.lexists(d + f)}
+    """)
     assert not [v for v in got.values() if v.startswith(("socket:", "anon_inode:", "/home"))], got
 
 
@@ -321,7 +326,7 @@ def repo(world):
 
 
 def test_git_status_works_in_a_sub_folder(world, repo):
-    """Pitfall 2: P is the repository, not the working directory"""
+    """P is the repository, not the working directory"""
     r = world.run("--", "git", "status", "--porcelain", cwd=f"{repo}/sub/deep")
     assert r.ok().text == "", r
     r = world.run("--", "sh", "-c", "echo b > ../../b && pwd", cwd=f"{repo}/sub/deep").ok()
@@ -349,11 +354,12 @@ def test_a_git_file_is_bound_too(world, repo):
 
 
 @pytest.mark.parametrize("where", ["home", "/", "/tmp", "/usr", "/etc", "/var", "/home"])
-def test_pitfall_15_a_working_directory_that_may_not_be_granted_is_not_shared(world, where):
+def test_a_working_directory_that_may_not_be_granted_is_not_shared(world, where):
     cwd = world.home if where == "home" else where
     if where == "home":
         world.write(f"{world.home}/outside", "x")
-    r = world.run("--", "sh", "-c", "pwd; ls -A ~; touch weir-test-file 2>/dev/null; echo done", cwd=cwd)
+    r = world.run("--", "sh", "-c", "pwd; ls -A ~; touch weir-test-file 2>/dev/null; echo done",
+                  cwd=cwd)
     assert r.ok().text.endswith("done\n") and "outside" not in r.text, r
     said = [ln for ln in r.errtext.splitlines() if "not shared" in ln or "-w" in ln or "-C" in ln]
     assert said, r
@@ -406,10 +412,12 @@ def test_chdir_changes_first(world):
 
 # ---- grants ----
 
-REFUSED = ["/", "//", "/.", "/usr/..", "/etc", "/usr", "/bin", "/lib", "/var", "/boot", "/dev", "/proc",
-           "/proc/self", "/sys", "/run", "/srv", "/mnt", "/media", "/home", "/tmp", "/root",
+REFUSED = ["/", "//", "/.", "/usr/..", "/etc", "/usr", "/bin", "/lib", "/var", "/boot", "/dev",
+           "/proc", "/proc/self", "/sys", "/run", "/srv", "/mnt", "/media", "/home", "/tmp",
+           "/root",
            "~", "~/", "~//", "~/.", "~/work/..", "/home/stranger",
-           "~/.ssh", "~/.ssh/", "~/.ssh/id_ed25519", "~/.aws", "~/.gnupg", "~/.config/gh", "~/.netrc",
+           "~/.ssh", "~/.ssh/", "~/.ssh/id_ed25519", "~/.aws", "~/.gnupg", "~/.config/gh",
+           "~/.netrc",
            "~/.docker", "~/.kube", "~/.npmrc", "~/.git-credentials", "~/.config/gcloud",
            "~/.config/weir", "~/.config", "~/.local", "~/.local/state", "~/.cache", "~/.cache/weir"]
 REFUSED_WRITE = ["~/.bashrc", "~/.profile", "~/.bash_profile", "~/.zshrc", "~/.config/autostart",
@@ -420,13 +428,19 @@ REFUSED_WRITE = ["~/.bashrc", "~/.profile", "~/.bash_profile", "~/.zshrc", "~/.c
 @pytest.fixture(scope="module")
 def furnished(world):
     for f in [*CREDENTIALS, ".bashrc", ".profile", ".bash_profile", ".zshrc", ".config/autostart/x",
-              ".config/systemd/x", ".config/fish/x", ".config/git/config", ".config/environment.d/x",
+              ".config/systemd/x", ".config/fish/x", ".config/git/config",
+              ".config/environment.d/x",
               ".local/bin/x", "bin/x", ".config/weir/policy", ".cache/weir/x", "data/file"]:
         if not world.path(f"{world.home}/{f}").exists():
             world.write(f"{world.home}/{f}", "" if f.endswith("policy") else "x", 0o600)
     world.mkdir(f"{world.home}/.local/state/weir", 0o700)
     yield world
     world.path(f"{world.home}/.config/weir/policy").unlink()
+
+
+def stranger(path):
+    if path == "/home/stranger" and not IS_ROOT:
+        pytest.skip("a home of somebody else's needs root")
 
 
 def expand(world, p):
@@ -440,13 +454,14 @@ GRANTS = [(f, p) for f in ("-r", "-w") for p in REFUSED if f == "-w" or p not in
 @pytest.mark.parametrize("flag,path", GRANTS)
 def test_h38_grants_that_are_too_broad_or_hold_secrets_are_refused(furnished, flag, path):
     """H38: the whole refusal list, with the reason, before anything is created"""
+    stranger(path)
     r = furnished.run(flag, expand(furnished, path), "--", "true")
     assert r.status == 125 and "weir:" in r.errtext, r
     assert not r.audit_path.exists(), "something was created"
 
 
 @pytest.mark.parametrize("path", REFUSED_WRITE)
-def test_pitfall_19_places_that_run_by_themselves_are_refused_for_write(furnished, path):
+def test_places_that_run_by_themselves_are_refused_for_write(furnished, path):
     r = furnished.run("-w", expand(furnished, path), "--", "true")
     assert r.status == 125 and "weir:" in r.errtext, r
 
@@ -455,6 +470,7 @@ def test_pitfall_19_places_that_run_by_themselves_are_refused_for_write(furnishe
 @pytest.mark.parametrize("flag", ["-r", "-w"])
 def test_h37_a_symlink_to_a_refused_place_is_refused(furnished, flag, target):
     """H37: judged where it leads"""
+    stranger(target)
     link = furnished.path(f"{furnished.home}/link")
     if os.path.lexists(link):
         os.unlink(link)
@@ -510,7 +526,7 @@ def test_a_write_grant_is_writable(furnished):
 
 
 def test_a_symlinked_grant_works_as_spelled(furnished):
-    """Pitfall 40: mounted where it leads, and the user's spelling works"""
+    """Mounted where it leads, and the user's spelling works"""
     os.symlink(f"{furnished.home}/data", furnished.path(f"{furnished.home}/alias"))
     furnished.own(f"{furnished.home}/alias")
     r = furnished.run("-r", f"{furnished.home}/alias", "--", "cat", f"{furnished.home}/alias/file")
@@ -539,7 +555,8 @@ def test_h31_h32_credentials_below_a_read_grant_stay_absent(furnished, secret):
 
 
 def test_a_files_grant_that_is_missing_is_inactive_a_flags_is_an_error(furnished):
-    path = furnished.write(f"{furnished.home}/g.policy", "read /nonexistent/x\nread $UNSET_THING/x\n")
+    path = furnished.write(f"{furnished.home}/g.policy",
+                           "read /nonexistent/x\nread $UNSET_THING/x\n")
     furnished.run("-p", path, "--", "true").ok()
     assert furnished.run("-r", "/nonexistent/x", "--", "true").status == 125
     assert furnished.run("-r", "$UNSET_THING/x", "--", "true").status == 125
@@ -555,7 +572,7 @@ def test_policy_grants_work_like_flags(furnished):
 
 
 def test_a_project_that_may_not_be_written_is_read_only(furnished):
-    """Pitfall 19: a dotfiles repository at ~/.config is not handed out for writing"""
+    """A dotfiles repository at ~/.config is not handed out for writing"""
     d = f"{furnished.home}/.config/fish"
     r = furnished.run("--", "sh", "-c", "echo evil > config.fish", cwd=d)
     assert r.status != 0 and not furnished.path(f"{d}/config.fish").exists(), r
@@ -571,7 +588,7 @@ def test_a_working_directory_of_secrets_is_not_shared(furnished, sub):
 @pytest.mark.as_root
 @pytest.mark.parametrize("path", ["/etc/shadow", "/etc/gshadow", "/etc/sudoers",
                                   "/etc/ssh/ssh_host_ed25519_key", "/etc/ssl/private"])
-def test_pitfall_32_as_root_the_system_secrets_are_absent_too(world, path):
+def test_as_root_the_system_secrets_are_absent_too(world, path):
     full = world.path(path)
     if not full.exists():
         if path.endswith("private"):
@@ -586,6 +603,7 @@ def test_pitfall_32_as_root_the_system_secrets_are_absent_too(world, path):
 @pytest.mark.as_root
 def test_as_root_no_capability_and_no_write_to_the_system(world):
     r = world.run("--", "sh", "-c", "grep -E 'Cap(Eff|Prm|Bnd)|NoNewPrivs' /proc/self/status; "
-                  "touch /etc/x /usr/x; chown 1 /tmp; echo x > /proc/sys/kernel/hostname", root=True)
+                  "touch /etc/x /usr/x; chown 1 /tmp; echo x > /proc/sys/kernel/hostname",
+                  root=True)
     assert r.text.count("0000000000000000") == 3 and "NoNewPrivs:\t1" in r.text, r
     assert not os.path.exists("/usr/x") and not world.path("/etc/x").exists()

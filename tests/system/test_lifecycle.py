@@ -284,7 +284,7 @@ def test_d1_h42_a_1_mib_argument_list(net):
     r = net.run("--", PYTHON, "-c", "import sys; print(len(sys.argv), sum(map(len, sys.argv[1:])))",
                 *args)
     assert r.ok().text.split() == ["9001", str(sum(map(len, args)))]
-    one = "'\"`$(x) \\" * 11000	# 110 KB of what a shell would expand, below the kernel's 128 KiB a word
+    one = "'\"`$(x) \\" * 11000	# what a shell would expand, below the kernel's 128 KiB a word
     r = net.run("--", PYTHON, "-c", "import sys; print(hash(1), len(sys.argv[1]))", one)
     assert r.ok().text.split()[1] == str(len(one))
 
@@ -327,8 +327,8 @@ def test_d1_closed_standard_descriptors_do_no_harm(net, closed):
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_d1_a_signal_to_weir_reaches_the_command(net, sig):
     with net.spawn("run", "--", "sh", "-c",
-                   f"trap 'echo got; exit 9' {sig.name[3:]}; echo ready; while :; do sleep 0.01; done"
-                   ) as r:
+                   f"trap 'echo got; exit 9' {sig.name[3:]}; echo ready; "
+                   "while :; do sleep 0.01; done") as r:
         assert r.readline() == b"ready\n"
         os.kill(r.pid, sig)
         d = r.finish()
@@ -406,8 +406,8 @@ def test_d2_a_command_that_kills_everything_cannot_kill_the_shim(net):
 
 def test_d2_a_killed_keeper_ends_the_sandbox_with_137(net):
     """kill -9 -1 from inside hits the keeper too: 128+9, never a hang"""
-    r = net.run("--", PYTHON, "-c", "import os; os.kill(os.getppid(), 9); import time; time.sleep(60)",
-                timeout=20)
+    r = net.run("--", PYTHON, "-c",
+                "import os, time; os.kill(os.getppid(), 9); time.sleep(60)", timeout=20)
     assert r.status in (137, 1), r
     r = net.run("--", "sh", "-c", "kill -9 -1; sleep 60", timeout=20)
     assert r.status == 137, r
@@ -420,10 +420,6 @@ def test_d2_children_left_behind_end_with_the_command(net):
 
 
 # ---- D4 ----
-
-def sockets_of(pid):
-    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as f:
-        return f.read().count("\n")
 
 
 def test_d4_100_launches_in_a_row_leave_nothing(net):

@@ -203,11 +203,12 @@ def test_e1_a_huge_file_and_a_huge_line_are_refused(world):
 
 
 def test_policy_show_names_the_origin_of_every_line(world):
-    path = world.write(f"{world.home}/more.policy", "allow more.example.org\ndeny bad.example.org\n")
+    path = world.write(f"{world.home}/more.policy",
+                       "allow more.example.org\ndeny bad.example.org\n")
     r = world.weir("policy", "show", "-p", path, "--allow", "flag.example.org:8443").ok()
     assert f"{path}:1" in r.text and f"{path}:2" in r.text, r
     assert "flag.example.org" in r.text and "--allow" in r.text, r
-    assert "builtin" in r.text and "pypi.org" in r.text, r	# pitfall 1: default lies beneath
+    assert "builtin" in r.text and "pypi.org" in r.text, r	# default lies beneath
     json.loads(world.weir("policy", "show", "--json", "-p", path).ok().text)
 
 
@@ -216,7 +217,7 @@ def test_policy_show_default_goes_with_include_none(world):
     assert "pypi.org" not in r.text, r
 
 
-def test_pitfall_1_one_rule_does_not_take_the_default_away(world):
+def test_one_rule_does_not_take_the_default_away(world):
     """H27: flags and files add, they never replace"""
     r = world.weir("policy", "show", "--allow", "example.org").ok()
     assert "files.pythonhosted.org" in r.text and "example.org" in r.text
@@ -285,8 +286,8 @@ def test_layers_the_later_wins_and_union(world):
 def test_a_projects_policy_is_not_read_and_that_is_said_once(world):
     cwd = world.project()
     world.write(f"{cwd}/.weir/policy", "allow *\nnetwork allow\nnonsense line\n")
-    r = world.run("--", "sh", "-c", "curl -s -o /dev/null -w '%{http_code}' http://denied.example.net/",
-                  cwd=cwd)
+    r = world.run("--", "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}",
+                  "http://denied.example.net/", cwd=cwd)
     assert r.text == "403", r
     assert sum(".weir/policy" in ln for ln in r.errtext.splitlines()) == 1, r
 
@@ -294,7 +295,8 @@ def test_a_projects_policy_is_not_read_and_that_is_said_once(world):
 def test_a_projects_weir_directory_is_read_only(world):
     cwd = world.project()
     world.write(f"{cwd}/.weir/policy", "allow x.example.org\n")
-    r = world.run("--", "sh", "-c", "echo allow '*' >> .weir/policy; mv .weir x; rm -rf .weir", cwd=cwd)
+    r = world.run("--", "sh", "-c", "echo allow '*' >> .weir/policy; mv .weir x; rm -rf .weir",
+                  cwd=cwd)
     assert r.status != 0
     assert world.read(f"{cwd}/.weir/policy") == b"allow x.example.org\n"
 
@@ -328,8 +330,7 @@ def test_h29_weir_test_attacks_every_state_and_passes(world):
 def test_weir_works_from_any_place(world):
     """build/weir alone, copied below /tmp"""
     world.write("/tmp/elsewhere/my weir", world.path("/srv/weir").read_bytes(), 0o755)
-    p = world.sh("'/tmp/elsewhere/my weir' run -- sh -c 'cmp /run/weir/weir \"/tmp/elsewhere/my weir\""
-                 " 2>/dev/null; exit 6'")
+    p = world.sh("'/tmp/elsewhere/my weir' run -- sh -c '/run/weir/weir --version && exit 6'")
     assert p.returncode == 6, p
 
 

@@ -139,7 +139,8 @@ def test_h16_one_name_has_one_spelling(world, spelling):
     try:
         at = world.dns.mark()
         with world.inside(allow=["allowed.example.org"]) as s:
-            assert s.py("s, st, h, r = connect(a + ':80'); s.close(); result = st", a=spelling) == 200
+            assert s.py("s, st, h, r = connect(a + ':80'); result = st", a=spelling) == 200
+            s.py("s.close()")
             rec = s.wait_audit(lambda r: r.get("verdict") == "allow")[0]
         assert rec["host"] == "allowed.example.org"
         assert set(world.dns.names(at)) == {"allowed.example.org"}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: ISC
 """A worker that is made to misbehave (A13), and what it could have taken with it.
-build/test/weir alone reads WEIR_TEST_MISBEHAVE: its first worker breaks the protocol when it should ask
-for a host whose name holds "misbehave"; the one that replaces it is honest."""
+build/test/weir alone reads WEIR_TEST_MISBEHAVE: its first worker breaks the protocol when it should
+ask for a host whose name holds "misbehave"; the one that replaces it is honest."""
 import os
 import pathlib
 
@@ -10,6 +10,7 @@ import pytest
 from world import IS_ROOT, WEIR, Procs, wait_until
 
 HOST = "allowed.example.org"
+OPEN = "s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st"
 SECRET = "PLANTED-9f3b1c77-in-the-environment"
 
 LIAR = "misbehave.example.org"
@@ -36,18 +37,20 @@ def test_a13_the_monitor_kills_a_worker_that_breaks_the_protocol(net, lie):
                     try:
                         s, st, h, rest = connect(name + ".example.org:80", timeout=20)
                         if st == 200:
-                            s.sendall(b"GET /%d HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n" % i)
+                            s.sendall(b"GET /%d HTTP/1.0\\r\\n\\r\\n" % i)
                             rest += read_all(s)
                         out.append((st, rest)); s.close()
                     except OSError as e:
                         out.append((errno.errorcode.get(e.errno, str(e)), b""))
                 result = out
             """)
-            assert got[0][0] in ("ECONNRESET", 0), got
+            # the first of two equal questions is an honest one: its answer may come before the end
+            assert got[0][0] in ("ECONNRESET", 0) or \
+                (lie == "reused-conn" and tuple(got[0]) == (200, b"")), got
             assert [g[0] for g in got[1:]] == [200, 200], got
             assert got[2][1].endswith(b"allowed /2\n"), got
-            lost = sb.wait_audit(lambda r: "worker" in r["event"] or r.get("reason") == "worker_died")
-            assert lost
+            assert sb.wait_audit(lambda r: "worker" in r["event"] or
+                                 r.get("reason") == "worker_died")
             done = sb.close()
             assert done.status == 0, done
         tried = {t for t in cap.seen() if t[0] == "tcp"}
@@ -58,7 +61,7 @@ def test_a13_the_shipped_program_does_not_read_the_test_switches(net):
     assert b"WEIR_TEST_" not in WEIR.read_bytes()
     with net.inside(allow=[HOST], env={"WEIR_TEST_MISBEHAVE": "crash",
                                        "WEIR_TEST_WITHOUT": "ipv6"}) as sb:
-        assert sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st") == 200
+        assert sb.py(OPEN) == 200
         assert sb.py("result = dial('::1', 3128)") == "connected"
 
 
@@ -82,11 +85,11 @@ def memory(pid):
 
 @pytest.mark.parametrize("role", ["worker", "nursery", "shim", "keeper"])
 def test_a13_h21_a_secret_of_weirs_environment_is_in_no_exposed_process(net, role):
-    """H21: hostile bytes are parsed where no credential is. The monitor is the control: it has it"""
+    """H21: hostile bytes are parsed where no credential is. The monitor has it: the control"""
     if not IS_ROOT:
         pytest.skip("reading a locked process's memory needs root")
     with net.inside(allow=[HOST], env={"AWS_SECRET_ACCESS_KEY": SECRET}) as sb:
-        sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st")
+        sb.py(OPEN)
         procs = sb.procs()
         assert SECRET.encode() in memory(procs.monitor), "the control failed: nothing can be seen"
         assert SECRET.encode() not in memory(getattr(procs, role))
@@ -121,7 +124,7 @@ LOCKED = ["worker", "nursery", "shim", "keeper"]
 def test_a13_exposed_processes_are_locked_down(net, role):
     """DESIGN 5: no capability, no_new_privs, a filter, not dumpable, no core"""
     with net.inside(allow=[HOST]) as sb:
-        sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st")
+        sb.py(OPEN)
         pid = getattr(sb.procs(), role)
         st = dict(ln.split(":\t", 1) for ln in pathlib.Path(f"/proc/{pid}/status").read_text(
             encoding="latin-1").splitlines() if ":\t" in ln)
@@ -143,14 +146,15 @@ def test_a13_the_worker_and_nursery_live_in_a_room_with_urandom_only(net):
     if not IS_ROOT:
         pytest.skip("looking into the room needs root")
     with net.inside(allow=[HOST]) as sb:
-        sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st")
+        sb.py(OPEN)
         procs = sb.procs()
         for pid in (procs.worker, procs.nursery):
             seen = [os.path.join(d, f) for d, _, fs in os.walk(f"/proc/{pid}/root") for f in fs]
             seen = [s.removeprefix(f"/proc/{pid}/root") for s in seen]
             assert seen in (["/dev/urandom"], ["/urandom"]), seen
             for n in ("user", "mnt", "pid", "ipc", "uts", "cgroup"):
-                assert os.readlink(f"/proc/{pid}/ns/{n}") != os.readlink(f"/proc/{net.pid}/ns/{n}"), n
+                assert os.readlink(f"/proc/{pid}/ns/{n}") != \
+                    os.readlink(f"/proc/{net.pid}/ns/{n}"), n
         assert os.readlink(f"/proc/{procs.worker}/ns/net") == \
             os.readlink(f"/proc/{sb.pid}/ns/net"), "the worker dials from the host's network"
 
@@ -159,7 +163,7 @@ def test_a13_descriptors_of_the_shim_and_worker_are_few_and_no_files(net):
     if not IS_ROOT:
         pytest.skip("reading a locked process's descriptors needs root")
     with net.inside(allow=[HOST]) as sb:
-        sb.py("s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st")
+        sb.py(OPEN)
         procs = sb.procs()
         for pid in (procs.worker, procs.shim, procs.keeper, procs.nursery):
             links = [os.readlink(f"/proc/{pid}/fd/{f}") for f in os.listdir(f"/proc/{pid}/fd")]

@@ -7,11 +7,9 @@ sockets born in the world. Nothing of it outlives the holder, and nothing touche
 """
 import ast
 import ctypes
-import errno
 import json
 import os
 import pathlib
-import pwd
 import shutil
 import signal
 import socket
@@ -29,8 +27,9 @@ from origins import tcp as tcp_mod
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-WEIR = ROOT / "build" / "weir"
-WEIR_TEST = ROOT / "build" / "test" / "weir"
+BUILD = pathlib.Path(os.environ.get("WEIR_BUILD", ROOT / "build"))
+WEIR = BUILD / "weir"
+WEIR_TEST = BUILD / "test" / "weir"
 BIN, BIN_TEST = "/srv/weir", "/srv/weir-test"
 IS_ROOT = os.geteuid() == 0
 BASE_UID = 64123
@@ -401,7 +400,7 @@ class World:
         for program, package in (("nsenter", "util-linux"), ("setpriv", "util-linux"),
                                  ("unshare", "util-linux"), ("ip", "iproute2")):
             need(program, package)
-        assert WEIR.exists(), "build/weir is not there: run make"
+        assert WEIR.exists(), f"{WEIR} is not there: run make"
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
         n = int("".join(ch for ch in worker if ch.isdigit()) or 0)
@@ -444,6 +443,7 @@ class World:
             self.log.seek(0)
             raise AssertionError("no test world: " + self.log.read().decode())
         self.pid = json.loads(first)["pid"]
+        self.ns = json.loads(first)["ns"]
         self.root = pathlib.Path(f"/proc/{self.pid}/root")
 
     def _ask(self, req, fds=0):
@@ -582,7 +582,8 @@ class World:
         if not IS_ROOT:
             argv += ["--user", "--preserve-credentials"]
         if self.net and not hostnet:
-            argv += ["--net"]
+            # not the holder's own: that one changes while it makes a socket
+            argv += [f"--net=/proc/{self.pid}/fd/{self.ns['host']}"]
         argv += [f"--wdns={cwd or self.home}"]
         if IS_ROOT and not root:
             argv += ["/usr/bin/setpriv", f"--reuid={self.uid}", f"--regid={self.gid}",
@@ -611,8 +612,8 @@ class World:
         cwd = cwd or self.mkdir(f"{home}/work/{tcp_mod.unique()}", root=root)
         exe = BIN_TEST if test else BIN
         assert not test or WEIR_TEST.exists(), "build/test/weir is not there: run make check"
-        p = subprocess.Popen(self.enter(cwd, root) + list(prefix) + [exe] + [str(a) if not isinstance(a, bytes)
-                                                             else a for a in args],
+        words = [a if isinstance(a, bytes) else str(a) for a in args]
+        p = subprocess.Popen(self.enter(cwd, root) + list(prefix) + [exe] + words,
                              stdin=stdin, stdout=stdout, stderr=stderr,
                              env=self.env(state, root, **(env or {})), **popen)
         r = kind(self, args, p, self.path(f"{state}/weir/audit.jsonl"))

@@ -53,6 +53,20 @@ def net_batch():
     return "\n".join(out) + "\n"
 
 
+def make_socket(req):
+    s = socket.socket(req["family"], req["type"], req.get("proto", 0))
+    if req["family"] in (socket.AF_INET, socket.AF_INET6):
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if req["family"] == socket.AF_INET6:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    if req.get("bind") is not None:
+        b = req["bind"]
+        s.bind(tuple(b) if isinstance(b, list) else b)
+    if req.get("listen"):
+        s.listen(req["listen"])
+    return s
+
+
 def main():
     ctl = socket.socket(fileno=int(sys.argv[1]))
     opts = json.loads(sys.argv[2])
@@ -91,37 +105,30 @@ def main():
         call("setns", ns["net"], CLONE_NEWNET)
         run("ip", "-batch", "-", stdin=net_batch())
         call("setns", ns["host"], CLONE_NEWNET)
-    ctl.send(json.dumps({"ok": True, "pid": os.getpid()}).encode())
+    ctl.send(json.dumps({"ok": True, "pid": os.getpid(), "ns": ns}).encode())
     while True:
         data = ctl.recv(65536)
         if not data:
             return
         req = json.loads(data)
+        fds, made = [], None
         try:
             if req["ns"] in ns:
                 call("setns", ns[req["ns"]], CLONE_NEWNET)
             if req["op"] == "socket":
-                s = socket.socket(req["family"], req["type"], req.get("proto", 0))
-                if req.get("reuse", True) and req["family"] in (socket.AF_INET, socket.AF_INET6):
-                    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if req["family"] == socket.AF_INET6:
-                    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                if req.get("bind") is not None:
-                    b = req["bind"]
-                    s.bind(tuple(b) if isinstance(b, list) else b)
-                if req.get("listen"):
-                    s.listen(req["listen"])
-                socket.send_fds(ctl, [b'{"ok": true}'], [s.fileno()])
-                s.close()
+                made = make_socket(req)
+                fds, answer = [made.fileno()], {"ok": True}
             elif req["op"] == "ip":
-                ctl.send(json.dumps({"ok": True, "out": run("ip", *req["args"])}).encode())
+                answer = {"ok": True, "out": run("ip", *req["args"])}
             else:
                 raise ValueError(req["op"])
         except Exception as e:	# pylint: disable=broad-except
-            ctl.send(json.dumps({"ok": False, "error": str(e)}).encode())
-        finally:
-            if "host" in ns:
-                call("setns", ns["host"], CLONE_NEWNET)
+            answer = {"ok": False, "error": str(e)}
+        if "host" in ns:	# before the answer: whoever got it may look at this process
+            call("setns", ns["host"], CLONE_NEWNET)
+        socket.send_fds(ctl, [json.dumps(answer).encode()], fds)
+        if made:
+            made.close()
 
 
 main()
