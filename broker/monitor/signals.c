@@ -55,7 +55,8 @@ void signals_seen(struct monitor *m, int signo)
 	if (m->phase == PHASE_DRAIN && m->shim == SHIM_GONE && signo != SIGCONT &&
 	    signo != SIGWINCH)
 		ev_break(m->loop, EVBREAK_ALL);
-	if (m->terms > 1 || (signo == SIGTERM && m->phase == PHASE_START))
+	/* before the command runs too: it is kept until then, so that the exit status is the command's */
+	if (m->terms > 1)
 		monitor_kill_sandbox(m);
 	m->signals |= UINT64_C(1) << signo;
 	signals_flush(m);

@@ -335,6 +335,16 @@ def test_d1_a_signal_to_weir_reaches_the_command(net, sig):
         assert d.out == b"got\n" and d.status == 9, d
 
 
+def test_d1_a_signal_while_the_command_starts_is_the_commands_too(net):
+    """The command has printed before weir was told that it runs: its status is still its own"""
+    for _ in range(40):
+        with net.spawn("run", "--", "sh", "-c", "echo here; exec cat") as r:
+            assert r.readline() == b"here\n"
+            os.kill(r.pid, signal.SIGTERM)
+            done = r.finish()
+        assert (done.status, done.err) == (143, b""), done
+
+
 def test_d1_status_fd_tells_started_and_exited(net):
     a, b = os.pipe()
     with net.spawn("run", "--status-fd", str(b), "--", "sh", "-c", "exit 3", pass_fds=[b]) as r:
