@@ -338,7 +338,7 @@ def test_d1_a_signal_to_weir_reaches_the_command(net, sig):
 def test_d1_a_signal_while_the_command_starts_is_the_commands_too(net):
     """The command has printed before weir was told that it runs: its status is still its own"""
     for _ in range(40):
-        with net.spawn("run", "--", "sh", "-c", "echo here; exec cat") as r:
+        with net.spawn("run", "--", "sh", "-c", "echo here; exec sleep 60") as r:
             assert r.readline() == b"here\n"
             os.kill(r.pid, signal.SIGTERM)
             done = r.finish()
