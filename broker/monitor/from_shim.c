@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "broker/monitor/from_nursery.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/reap.h"
 #include "broker/monitor/receive.h"
@@ -67,7 +68,9 @@ static int on_spawned(struct monitor *m, struct rx *rx)
 	m->lock = NULL;
 	stage_note("monitor: locked");
 	m->phase = PHASE_SERVE;
-	worker_hear(m);
+	/* not sooner: it would take the processor from what the command waits for */
+	if (m->nursery == NURSERY_UP && worker_start(m) < 0)
+		nursery_lost(m, "the network worker cannot be started");
 	status_started(m);
 	signals_flush(m);
 	return 0;

@@ -354,9 +354,6 @@ static int broker_begin(struct monitor *m, struct err *e)
 	/* the sandbox makes its mounts meanwhile */
 	(void)monitor_own_refresh(m);
 	(void)resolv_follow(&m->resolv);
-	r = worker_start(m);
-	if (r < 0)
-		return err_set(e, r == -EBADMSG ? 0 : -r, "start the network worker");
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,6 +22,8 @@
 #include "common/fd.h"
 #include "common/scope.h"
 #include "policy/policy.h"
+
+#define LAST_BATCHES 64 /* of messages that are read when it is stopped */
 
 /* ---- what is sent to it ---- */
 
@@ -144,20 +147,12 @@ int worker_start(struct monitor *m)
 	ev_io_init(&m->worker_io, on_worker_io, m->worker_sock, EV_READ);
 	ev_io_init(&m->worker_out, on_worker_out, m->worker_sock, EV_WRITE);
 	m->worker_io.data = m->worker_out.data = m->ready_timer.data = m;
-	if (m->phase != PHASE_START)
-		worker_hear(m);
-	r = worker_config(m);
-	return r < 0 ? r : worker_listen(m);
-}
-
-void worker_hear(struct monitor *m)
-{
-	if (m->worker_sock < 0)
-		return;
 	ev_io_start(m->loop, &m->worker_io);
 	ev_set_cb(&m->ready_timer, on_not_ready);
 	ev_timer_set(&m->ready_timer, READY_S, 0.);
 	ev_timer_start(m->loop, &m->ready_timer);
+	r = worker_config(m);
+	return r < 0 ? r : worker_listen(m);
 }
 
 /* ---- ending ---- */
@@ -237,11 +232,27 @@ void worker_lost(struct monitor *m, const char *bad)
 	     n == 1 ? " was" : "s were");
 }
 
+/* What it has said already is heard before it is cut off: a refusal that nobody read would be in no
+ * record. Bounded, since one that was taken over could go on for ever. */
+static void last_words(struct monitor *m)
+{
+	struct pollfd p = { .fd = m->worker_sock, .events = POLLIN };
+
+	for (int i = 0; i < LAST_BATCHES && m->worker_sock == p.fd && poll(&p, 1, 0) > 0; i++)
+		from_worker_ready(m);
+}
+
 void worker_stop(struct monitor *m)
 {
+	bool idle = m->conns.n == 0;
+
 	if (m->worker == WORKER_NONE || m->worker == WORKER_OFF)
 		return;
-	if (m->conns.n == 0 || m->worker == WORKER_STARTING) {
+	if (idle && !m->lock) /* nothing of it is believed before the monitor is locked */
+		last_words(m);
+	if (m->worker == WORKER_OFF)
+		return;
+	if (idle || m->worker == WORKER_STARTING) {
 		(void)conn_table_drain(&m->conns, conn_died, m);
 		worker_close(m);
 		m->worker = WORKER_OFF;

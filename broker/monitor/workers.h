@@ -8,11 +8,10 @@
 struct monitor;
 
 /** worker_start() - a fresh socket pair; START to the nursery, CONFIG and, once there are
- * listeners, LISTEN to the new worker. Return: 0, or -errno */
+ * listeners, LISTEN to the new worker; then read what it says. Not before the monitor is locked: until
+ * then it may still find that this machine has no sandbox and run the command without one.
+ * Return: 0, or -errno */
 int worker_start(struct monitor *m);
-/** worker_hear() - read what the worker says. Not before the monitor is locked, and until then it
- * may still find that this machine has no sandbox and run the command without one */
-void worker_hear(struct monitor *m);
 /** worker_listen() - pass the listeners on. Return: 0, or -errno */
 int worker_listen(struct monitor *m);
 /** worker_config() - limits, DNS servers and own addresses as they are now. Return: 0, or -EBADMSG */

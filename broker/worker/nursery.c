@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/worker/nursery.c - the room in which workers live, and its pid 1.
- * nursery_start() runs in the monitor; its child writes the room's id maps and executes
- * /proc/self/exe anew: nothing of the monitor's memory, environment or descriptors comes along.
+ * nursery_start() runs in the monitor; its child writes the room's id maps, waits for the first
+ * message and executes /proc/self/exe anew: nothing of the monitor's memory, environment or
+ * descriptors comes along.
  * nursery_main() empties the room (root: /dev/urandom and nothing else), locks itself and from then
  * on only forks a worker when told, reaps it and says so. It believes the monitor's typed messages.
- *   IDLE --START--> RUNNING --worker died: ENDED--> IDLE; a START before that kills it;
+ *   WAITING --any message--> exec --> IDLE --START--> RUNNING --worker died: ENDED--> IDLE; a START before that kills it;
  *   end of file from the monitor: everything in the room dies with pid 1. */
 #include "broker/worker/worker.h"
 
@@ -88,12 +89,18 @@ static int move_descriptors(int sock)
 __attribute__((noreturn)) static void child(int sock, uid_t uid, gid_t gid, char *const env[])
 {
 	char *const argv[] = { (char *)(uintptr_t)NURSERY_ARGV0, NULL };
+	struct pollfd start = { .fd = NURSERY_FD, .events = POLLIN };
 	sigset_t none;
 
 	(void)sigemptyset(&none);
-	if (write_maps(uid, gid) == 0 && move_descriptors(sock) == 0 &&
-	    sigprocmask(SIG_SETMASK, &none, NULL) == 0)
-		(void)execve("/proc/self/exe", argv, env);
+	if (write_maps(uid, gid) < 0 || move_descriptors(sock) < 0 ||
+	    sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+		_exit(127);
+	/* The rest is as much work as the sandbox, and nobody waits for it: not before the monitor wants
+	 * a worker, or is gone. */
+	while (poll(&start, 1, -1) < 0 && errno == EINTR)
+		;
+	(void)execve("/proc/self/exe", argv, env);
 	_exit(127);
 }
 
@@ -116,7 +123,7 @@ int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
 	gid_t gid = getegid();
 	int fd = -1;
 	struct clone_args args = {
-		.flags = ROOM | CLONE_VFORK | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.flags = ROOM | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
 		.pidfd = (uint64_t)(uintptr_t)&fd,
 		.exit_signal = SIGCHLD,
 	};

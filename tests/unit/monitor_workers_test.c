@@ -182,6 +182,54 @@ static void an_idle_worker_holds_nothing_up(void **state)
 	assert_int_equal(f.m.phase, PHASE_OVER);
 }
 
+static void queue_reject(const char *text)
+{
+	struct msg_reject r = { .proto = PROTO_CONNECT, .reason = REASON_BAD_REQUEST };
+
+	(void)snprintf(r.text, sizeof(r.text), "%s", text);
+	wr_open(&f.w, MSG_REJECT, 0);
+	msg_put_reject(&f.w, &r);
+	(void)fx_done(&f);
+	assert_int_equal(send(f.worker, f.w.buf, f.w.len, 0), (ssize_t)f.w.len);
+}
+
+static void what_an_idle_worker_said_before_the_end_is_recorded(void **state)
+{
+	struct msg_ask ask = { .proto = PROTO_CONNECT, .port = 443, .host = "a.example" };
+
+	(void)state;
+	queue_reject("first");
+	queue_reject("second");
+	wr_open(&f.w, MSG_ASK, 1);
+	msg_put_ask(&f.w, &ask);
+	(void)fx_done(&f);
+	assert_int_equal(send(f.worker, f.w.buf, f.w.len, 0), (ssize_t)f.w.len);
+	f.m.shim = SHIM_GONE;
+	monitor_end(&f.m, 0);
+	assert_int_equal(f.m.worker, WORKER_OFF);
+	assert_int_equal(f.m.phase, PHASE_OVER);
+	assert_int_equal(count(fx_audit(&f), "\"host\":\"first\""), 1);
+	assert_int_equal(count(fx_audit(&f), "\"host\":\"second\""), 1);
+	assert_int_equal(count(fx_audit(&f), "\"event\":\"verdict\""), 3);
+	assert_int_equal(count(fx_audit(&f), "\"reason\":\"shutdown\""), 1);
+}
+
+static void a_broken_last_word_is_named_and_holds_nothing_up(void **state)
+{
+	(void)state;
+	queue_reject("first");
+	wr_open(&f.w, MSG_CANDIDATES, 1);
+	(void)fx_done(&f);
+	assert_int_equal(send(f.worker, f.w.buf, f.w.len, 0), (ssize_t)f.w.len);
+	f.m.shim = SHIM_GONE;
+	monitor_end(&f.m, 0);
+	assert_int_equal(f.m.worker, WORKER_OFF);
+	assert_int_equal(f.m.phase, PHASE_OVER);
+	assert_int_equal(count(fx_audit(&f), "\"host\":\"first\""), 1);
+	assert_int_equal(count(fx_audit(&f), "protocol_error"), 1);
+	assert_int_equal(count(fx_audit(&f), "worker_replaced"), 0);
+}
+
 static void a_dead_nursery_ends_the_sandbox(void **state)
 {
 	(void)state;
@@ -312,6 +360,8 @@ int main(void)
 		T(deaths_far_apart_do_not_add_up),
 		T(the_end_waits_for_what_the_worker_still_has_to_say),
 		T(an_idle_worker_holds_nothing_up),
+		T(what_an_idle_worker_said_before_the_end_is_recorded),
+		T(a_broken_last_word_is_named_and_holds_nothing_up),
 		T(a_dead_nursery_ends_the_sandbox),
 		T(the_nursery_tells_of_workers_that_were_asked_for_only),
 		T(the_shim_brings_as_many_descriptors_as_it_says),
