@@ -3,7 +3,8 @@
  * The child is a copy of the weir command in namespaces of its own. It believes the plan, tells the
  * monitor what failed, and becomes pid 1 (shim/). Its stack is a fresh one, so that the old one, with
  * the environment on it, can be dropped.
- *   CLONED --maps--> MAPPED --fork--> BUILDING --tree, listeners--> INSIDE --go--> shim
+ *   CLONED --maps--> MAPPED --fork--> BUILDING --tree--> INSIDE --go, host's tree gone--> shim
+ *                             |           ^ network, listeners
  *                             `------> keeper: power gone, CMD's filter --go--> vfork CMD */
 #include "sandbox/sandbox.h"
 
@@ -21,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/err.h"
@@ -40,6 +42,13 @@
 
 #define STACK_BYTES (1UL << 20) /* address space; what is not touched costs nothing */
 #define EXIT_WEIR 125
+#define LEAVE_YIELDS 200 /* looks for the host's tree before sleeping in between */
+
+/** struct pipes - between pid 1 and the keeper: reports one way, one byte "go" the other; and the
+ * socket over which the keeper hands the network to pid 1 */
+struct pipes {
+	int report[2], go[2], net[2];
+};
 
 /** struct child - what the child knows; lives in the parent's copy of memory */
 struct child {
@@ -47,6 +56,7 @@ struct child {
 	int sock;
 	int listeners[2], nlisten;
 	int diag, proc;
+	struct pipes pipes;
 };
 
 static struct msg_wr out; /* 16 KiB: not on the child's stack */
@@ -216,12 +226,15 @@ static int session_make(struct err *e)
 	return 0;
 }
 
+/* In the keeper: making a network namespace takes as long as half of the tree. */
 static int network_make(struct child *c, struct err *e)
 {
 	int r;
 
-	if (c->plan->net_host)
-		return 0;
+	if (unshare(CLONE_NEWNET) < 0) {
+		(void)err_set(e, errno, "make the sandbox's network namespace");
+		return namespaces_refused(e);
+	}
 	if ((r = netlink_lo_up()) < 0)
 		return err_set(e, -r, "set the sandbox's loopback interface up");
 	if (!c->plan->listeners)
@@ -232,6 +245,72 @@ static int network_make(struct child *c, struct err *e)
 	/* Without sock_diag in this kernel the record lacks who asked; nothing else changes. */
 	c->diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 	return 0;
+}
+
+/* From the keeper to pid 1: the namespace, the listeners, sock_diag where there is one. */
+static int network_give(const struct child *c, int to, struct err *e)
+{
+	SCOPED_FD int ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	int fds[4], r;
+	size_t n = 0;
+	uint8_t nlisten = (uint8_t)c->nlisten;
+
+	if (ns < 0)
+		return err_set(e, errno, "open the sandbox's network namespace");
+	fds[n++] = ns;
+	for (int i = 0; i < c->nlisten; i++)
+		fds[n++] = c->listeners[i];
+	if (c->diag >= 0)
+		fds[n++] = c->diag;
+	if ((r = fd_send(to, &nlisten, sizeof(nlisten), fds, n)) < 0)
+		return err_set(e, -r, "hand on the sandbox's network namespace");
+	for (size_t i = 1; i < n; i++)
+		(void)close(fds[i]);
+	return 0;
+}
+
+/* The keeper has ended: what it said last is why. */
+static int keeper_failed(int report, struct err *e)
+{
+	static struct keeper_report r;
+
+	if (read(report, &r, sizeof(r)) != (ssize_t)sizeof(r) || r.kind != KEEPER_FAILED)
+		return err_set(e, 0, "the keeper of the sandbox died");
+	(void)err_set(e, (int)r.fail.num, "%.*s", (int)sizeof(r.fail.what) - 1, r.fail.what);
+	(void)err_why(e, "%.*s", (int)sizeof(r.fail.why) - 1, r.fail.why);
+	(void)err_fix(e, "%.*s", (int)sizeof(r.fail.fix) - 1, r.fail.fix);
+	e->unavailable = r.fail.unavailable;
+	return -EIO;
+}
+
+/* In pid 1, in the middle of the tree: enter what the keeper made, before /sys shows a network. */
+static int network_join(void *arg, struct err *e)
+{
+	struct child *c = arg;
+	SCOPED_FD int from = c->pipes.net[0];
+	uint8_t nlisten = 0;
+	int fds[4] = { -1, -1, -1, -1 };
+	size_t nfds = ARRAY_LEN(fds), at = 1;
+	ssize_t n;
+	int r;
+
+	if (c->plan->net_host)
+		return 0;
+	n = fd_recv(from, &nlisten, sizeof(nlisten), fds, &nfds);
+	if (n == 0)
+		return keeper_failed(c->pipes.report[0], e);
+	if (n < 0 || nfds < (size_t)nlisten + 1 || nlisten > ARRAY_LEN(c->listeners))
+		return err_set(e, n < 0 ? (int)-n : EBADMSG,
+			       "take the sandbox's network namespace");
+	r = setns(fds[0], CLONE_NEWNET) < 0
+		    ? err_set(e, errno, "enter the sandbox's network namespace")
+		    : 0;
+	(void)close(fds[0]);
+	while (c->nlisten < nlisten)
+		c->listeners[c->nlisten++] = fds[at++];
+	if (at < nfds)
+		c->diag = fds[at];
+	return r;
 }
 
 static int listeners_send(struct child *c, struct err *e)
@@ -289,8 +368,7 @@ static int setup_end(struct child *c, struct err *e)
 {
 	int r;
 
-	stage_note("pid 1: keeper forked");
-	if ((r = network_make(c, e)) < 0 || (r = tree_enter(c->plan, &c->proc, e)) < 0)
+	if ((r = tree_enter(c->plan, network_join, c, &c->proc, e)) < 0)
 		return r;
 	stage_note("pid 1: tree entered");
 	return listeners_send(c, e);
@@ -342,13 +420,18 @@ static void report_fail(int pipe, enum exec_stage stage, const struct err *e)
 	(void)keeper_write(pipe, &report);
 }
 
-/* While pid 1 builds the tree, the keeper gives up its power and loads CMD's filter, which its child
- * inherits: both cost as much as the tree's half and need no part of it. The filter is no burden to the
+/* While pid 1 builds the tree, the keeper makes the network, gives up its power and loads CMD's filter,
+ * which its child inherits: together they cost as much as the tree and need no part of it. The filter is no burden to the
  * keeper, whose own comes on top. */
-static int keeper_prepare(struct err *e)
+static int keeper_prepare(struct child *c, struct err *e)
 {
 	int r;
 
+	if (!c->plan->net_host &&
+	    ((r = network_make(c, e)) < 0 || (r = network_give(c, c->pipes.net[1], e)) < 0))
+		return r;
+	(void)close(c->pipes.net[1]);
+	stage_note("keeper: network made");
 	if ((r = powers_drop(e)) < 0 || (r = untraceable(e)) < 0)
 		return r;
 	if ((r = filter_load(&filter_command)) < 0)
@@ -356,9 +439,22 @@ static int keeper_prepare(struct err *e)
 	return 0;
 }
 
-/* The keeper lives as long as the shim; killed, it takes the shim and so the sandbox with it. */
-__attribute__((noreturn)) static void keeper_begin(const struct child *c, int report_to, int go)
+/* Until pid 1 has taken the host's tree away; should that fail, pid 1 ends and this process with it. */
+static void host_wait(void)
 {
+	static const struct timespec nap = { .tv_nsec = 20000 };
+
+	for (unsigned i = 0; !tree_left(); i++)
+		if (i < LEAVE_YIELDS)
+			(void)sched_yield();
+		else
+			(void)nanosleep(&nap, NULL);
+}
+
+/* The keeper lives as long as the shim; killed, it takes the shim and so the sandbox with it. */
+__attribute__((noreturn)) static void keeper_begin(struct child *c)
+{
+	const int report_to = c->pipes.report[1], go = c->pipes.go[0];
 	static struct keeper_report report = { .kind = KEEPER_SPAWNED };
 	enum exec_stage stage = STAGE_SETUP;
 	struct err e = { 0 };
@@ -366,13 +462,14 @@ __attribute__((noreturn)) static void keeper_begin(const struct child *c, int re
 	pid_t cmd;
 
 	(void)close(c->sock);
-	if (keeper_prepare(&e) < 0) {
+	if (keeper_prepare(c, &e) < 0) {
 		report_fail(report_to, stage, &e);
 		_exit(0);
 	}
 	stage_note("keeper: prepared");
 	if (read(go, &byte, 1) != 1) /* pid 1 has failed and said so */
 		_exit(EXIT_WEIR);
+	host_wait();
 	if (chdir("/") < 0) /* pivot_root moved this process's root, not where it stood */
 		_exit(EXIT_WEIR);
 	(void)close(go);
@@ -392,30 +489,34 @@ __attribute__((noreturn)) static void keeper_begin(const struct child *c, int re
 	keeper_main(report_to, cmd);
 }
 
-/** struct pipes - between pid 1 and the keeper: reports one way, one byte "go" the other */
-struct pipes {
-	int report[2], go[2];
-};
-
-static int keeper_fork(const struct child *c, struct pipes *p, struct err *e)
+static int keeper_fork(struct child *c, struct err *e)
 {
+	struct pipes *p = &c->pipes;
 	pid_t keeper;
 
-	if (pipe2(p->report, O_CLOEXEC) < 0 || pipe2(p->go, O_CLOEXEC) < 0 || (keeper = fork()) < 0)
+	if (pipe2(p->report, O_CLOEXEC) < 0 || pipe2(p->go, O_CLOEXEC) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->net) < 0 ||
+	    (keeper = fork()) < 0)
 		return err_set(e, errno, "start the sandbox's keeper");
 	if (keeper == 0) {
 		(void)close(p->report[0]);
 		(void)close(p->go[1]);
-		keeper_begin(c, p->report[1], p->go[0]);
+		(void)close(p->net[0]);
+		keeper_begin(c);
 	}
 	(void)close(p->report[1]);
 	(void)close(p->go[0]);
+	(void)close(p->net[1]);
+	stage_note("pid 1: keeper forked");
 	return 0;
 }
 
-/* Untraceable before the command starts; the rest of its power goes while the command's exec runs. */
-static int go(const struct child *c, struct pipes *p, struct err *e)
+/* Untraceable before the command starts; the rest of its power goes while the command's exec runs. The
+ * keeper looks for itself that the host's tree is gone, so that nobody waits for the kernel's
+ * grace period but pid 1. */
+static int go(const struct child *c, struct err *e)
 {
+	const struct pipes *p = &c->pipes;
 	int r;
 
 	stage_note("pid 1: listeners sent");
@@ -426,6 +527,9 @@ static int go(const struct child *c, struct pipes *p, struct err *e)
 		return err_set(e, errno, "start the command");
 	(void)close(p->go[1]);
 	stage_note("pid 1: said go");
+	if ((r = tree_leave(e)) < 0)
+		return r;
+	stage_note("pid 1: host's tree gone");
 	if ((r = powers_drop(e)) < 0)
 		return r;
 	stage_note("pid 1: power dropped");
@@ -440,17 +544,17 @@ static int child_main(void *arg)
 	struct child *c = arg;
 	struct shim shim = { .monitor = c->sock };
 	struct err e = { 0 };
-	struct pipes pipes;
 	sigset_t all;
 
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	stage_note("pid 1: begins");
-	if (setup_begin(c, &e) < 0 || keeper_fork(c, &pipes, &e) < 0 || setup_end(c, &e) < 0 ||
-	    go(c, &pipes, &e) < 0)
+	if (setup_begin(c, &e) < 0 || keeper_fork(c, &e) < 0 || setup_end(c, &e) < 0)
+		child_fail(shim.monitor, &e);
+	shim.keeper = c->pipes.report[0]; /* go() forgets @c */
+	if (go(c, &e) < 0)
 		child_fail(shim.monitor, &e);
 	stage_note("pid 1: forgot");
-	shim.keeper = pipes.report[0];
 	shim_main(&shim);
 }
 
@@ -460,8 +564,6 @@ static pid_t child_clone(void *stack, struct child *c, int *pidfd)
 	int flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
 		    CLONE_NEWCGROUP | CLONE_PIDFD | SIGCHLD;
 
-	if (!c->plan->net_host)
-		flags |= CLONE_NEWNET;
 	if (MEMORY_SANITIZED) {
 		pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, pidfd, NULL, NULL);
 

@@ -143,14 +143,12 @@ int tree_write(int at, const char *path, mode_t mode, const char *text, struct e
 
 int tree_whiteout(int at, const char *path, struct err *e)
 {
-	int r = parents_make(at, path);
+	int r = mknodat(at, path, S_IFCHR, makedev(0, 0)) < 0 ? -errno : 0;
 
-	if (r < 0)
-		return r == -ENOTDIR ? 0
-				     : err_set(e, -r, "hide '%s'", path); /* a parent is hidden */
-	if (mknodat(at, path, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
-		return err_set(e, errno, "hide '%s'", path);
-	return 0;
+	if (r == -ENOENT && (r = parents_make(at, path)) == 0)
+		r = mknodat(at, path, S_IFCHR, makedev(0, 0)) < 0 ? -errno : 0;
+	/* there already, or a parent is hidden */
+	return r == 0 || r == -EEXIST || r == -ENOTDIR ? 0 : err_set(e, -r, "hide '%s'", path);
 }
 
 int tree_hide(int layer, int lower, const char *path, struct err *e)

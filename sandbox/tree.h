@@ -12,11 +12,23 @@ struct sandbox_plan;
 /**
  * tree_enter() - build the tree of @plan and make it this process's root
  * Call in a mount namespace of one's own, with all capabilities over it, as pid 1 of its own pid
- * namespace. After it the host's tree is gone.
+ * namespace. After it the host's tree lies on the new root and no path but "/.." leads there:
+ * tree_leave() comes next, before anything runs that is not weir's.
+ * @before: called with @arg before /proc and /sys are made: enters the network namespace they show
  * @proc: an O_RDONLY directory descriptor of the new /proc, the caller's
  *
  * Return: 0, or -errno with @e: the caller must end, the tree is half made */
-int tree_enter(const struct sandbox_plan *plan, int *proc, struct err *e);
+int tree_enter(const struct sandbox_plan *plan, int (*before)(void *arg, struct err *e), void *arg,
+	       int *proc, struct err *e);
+
+/**
+ * tree_leave() - take the host's tree away, by the process that called tree_enter()
+ * The kernel does so at once and then waits until nobody can be looking, often for longer than the
+ * whole tree took to build: whoever waits for the host's tree to be gone asks tree_left().
+ * Return: 0, or -errno with @e */
+int tree_leave(struct err *e);
+/** tree_left() - is nothing mounted on this process's root directory any more? */
+bool tree_left(void);
 
 /* ---- for sandbox/etc.c and sandbox/tree*.c ---- */
 

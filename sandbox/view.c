@@ -3,7 +3,7 @@
  * Runs once, between clone and exec, with power over the new mount namespace only. Believes the plan;
  * of the host's tree it believes what the plan's descriptors pin. About 24 mounts:
  *   one tmpfs (root, private directories, layers) -> system read-only -> /etc -> /var -> /dev, /proc,
- *   /sys -> P and grants, parents first -> root read-only -> pivot_root -> the host's tree is gone */
+ *   /sys -> P and grants, parents first -> root read-only -> pivot_root -> the host's tree goes */
 #include "sandbox/tree.h"
 
 #include <errno.h>
@@ -26,6 +26,7 @@
 
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define SAFE_RO (SAFE | MOUNT_ATTR_RDONLY)
+#define OVER_ROOT_MAX 16 /* the host's root, and what somebody mounted on it */
 
 static int fs_new(const char *type, const char *const opts[][2], unsigned attr, struct err *e)
 {
@@ -526,35 +527,47 @@ static int exe_mount(struct tree *t, struct err *e)
 	return tree_bind(from, on, SAFE_RO, "/run/weir/weir", e);
 }
 
+/* The stage moves to where it hides nothing: with the host's root it then goes in one unmount. */
 static int root_enter(struct tree *t, struct err *e)
 {
 	struct mount_attr ro = { .attr_set = SAFE_RO };
 
 	if (mount_setattr(t->root, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
 		return err_set(e, errno, "make the sandbox's root read-only");
-	if (fchdir(t->root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
-		return err_set(e, errno, "enter the sandbox's root");
-	/* The old root now lies on the new one and the stage on the old one: the topmost goes first. */
-	for (int i = 0; i < 2; i++)
-		if (umount2(".", MNT_DETACH) < 0)
-			return err_set(e, errno, "leave the host's tree");
-	if (chdir("/") < 0)
+	if (move_mount(t->stage, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_set(e, errno, "move the stage of the sandbox");
+	if (fchdir(t->root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || chdir("/") < 0)
 		return err_set(e, errno, "enter the sandbox's root");
 	return 0;
 }
 
-int tree_enter(const struct sandbox_plan *plan, int *proc, struct err *e)
+/* "/" is the root itself, "/.." whatever is mounted on it last. */
+bool tree_left(void)
+{
+	struct stat root, top;
+
+	return stat("/", &root) == 0 && stat("/..", &top) == 0 && root.st_dev == top.st_dev &&
+	       root.st_ino == top.st_ino;
+}
+
+int tree_leave(struct err *e)
+{
+	for (int i = 0; i < OVER_ROOT_MAX && !tree_left(); i++)
+		if (umount2("/", MNT_DETACH) < 0)
+			return err_set(e, errno, "leave the host's tree");
+	return tree_left() ? 0 : err_set(e, EBUSY, "leave the host's tree");
+}
+
+int tree_enter(const struct sandbox_plan *plan, int (*before)(void *arg, struct err *e), void *arg,
+	       int *proc, struct err *e)
 {
 	static const struct {
 		int (*make)(struct tree *, struct err *);
 		const char *name;
 	} steps[] = {
-		{ stage_make, "pid 1: tree: stage" },
-		{ system_make, "pid 1: tree: system" },
-		{ var_make, "pid 1: tree: /var" },
-		{ etc_mount, "pid 1: tree: /etc" },
-		{ private_make, "pid 1: tree: private" },
-		{ dev_make, "pid 1: tree: /dev" },
+		{ stage_make, "pid 1: tree: stage" },	  { system_make, "pid 1: tree: system" },
+		{ var_make, "pid 1: tree: /var" },	  { etc_mount, "pid 1: tree: /etc" },
+		{ private_make, "pid 1: tree: private" }, { dev_make, "pid 1: tree: /dev" },
 	};
 	struct tree t = { .plan = plan, .stage = -1, .root = -1 };
 	SCOPED_FD int proc_fd = -1;
@@ -564,6 +577,9 @@ int tree_enter(const struct sandbox_plan *plan, int *proc, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(steps) && r >= 0; i++)
 		if ((r = steps[i].make(&t, e)) >= 0)
 			stage_note(steps[i].name);
+	if (r >= 0)
+		r = before(arg, e);
+	stage_note("pid 1: network joined");
 	if (r >= 0)
 		r = proc_make(&t, &proc_fd, e);
 	stage_note("pid 1: tree: /proc");
