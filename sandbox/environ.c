@@ -404,7 +404,7 @@ static int fill(struct build *b, struct err *e)
 
 int environ_build(const struct environ_in *in, char ***envp, struct err *e)
 {
-	struct build b = { .in = in, .v = calloc(ENVIRON_MAX + 1, sizeof(char *)) };
+	struct build b = { .in = in, .v = reallocarray(NULL, ENVIRON_MAX + 1, sizeof(char *)) };
 	int r;
 
 	if (!b.v)
@@ -420,6 +420,7 @@ int environ_build(const struct environ_in *in, char ***envp, struct err *e)
 		free(b.v);
 		return r;
 	}
+	b.v[b.n] = NULL;
 	*envp = b.v;
 	return 0;
 }

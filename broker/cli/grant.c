@@ -5,6 +5,7 @@
  * mounts only that. The lists are resolved too: a link to ~/.ssh elsewhere is still ~/.ssh. */
 #include "broker/cli/grant.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -41,7 +43,7 @@ struct entry {
 
 struct list {
 	struct entry *v;
-	size_t n;
+	size_t n, room;
 };
 
 struct judge {
@@ -72,8 +74,15 @@ static int list_add(struct list *l, const char *path, const char *what)
 {
 	if (l->n >= LIST_MAX)
 		return -E2BIG;
-	if (!l->v && !(l->v = calloc(LIST_MAX, sizeof(l->v[0]))))
-		return -ENOMEM;
+	if (l->n == l->room) {
+		size_t room = l->room ? l->room * 2 : 32;
+		struct entry *v = reallocarray(l->v, room, sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		l->v = v;
+		l->room = room;
+	}
 	if (!(l->v[l->n].path = strdup(path)))
 		return -ENOMEM;
 	l->v[l->n++].what = what;
@@ -132,13 +141,64 @@ static bool has_link(int dir, const char *rel)
 	return errno == ELOOP;
 }
 
+/** struct names - what lies in a directory, where it is short and plain enough to be looked through.
+ * Most rows name what is not there: one listing is cheaper than a system call for each */
+struct names {
+	bool known;
+	size_t len;
+	char buf[8192] __attribute__((aligned(8)));
+};
+
+static const char *name_at(const struct names *l, size_t *at)
+{
+	const struct dirent64 *ent = (const struct dirent64 *)(const void *)(l->buf + *at);
+
+	*at += ent->d_reclen;
+	return ent->d_name;
+}
+
+/* A directory that folds case folds letters beyond ASCII too: with such a name nothing is known. */
+static void names_read(struct names *l, const char *base)
+{
+	SCOPED_FD int fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : getdents64(fd, l->buf, sizeof(l->buf));
+
+	l->known = false;
+	if (n <= 0 || getdents64(fd, (char[512]){ 0 }, 512) != 0)
+		return;
+	l->len = (size_t)n;
+	for (size_t at = 0; at < l->len;)
+		for (const char *c = name_at(l, &at); *c; c++)
+			if ((unsigned char)*c >= 0x80)
+				return;
+	l->known = true;
+}
+
+/* May the first component of @rel be there? */
+static bool names_may_hold(const struct names *l, const char *rel)
+{
+	size_t len = strcspn(rel, "/");
+
+	if (!l->known)
+		return true;
+	for (size_t at = 0; at < l->len;) {
+		const char *name = name_at(l, &at);
+
+		if (strncasecmp(name, rel, len) == 0 && name[len] == '\0')
+			return true;
+	}
+	return false;
+}
+
 /* Add each row of @table below @base, and what it leads to where a link is on its way. */
 static int list_add_table(struct list *l, const char *base, const struct place_row *table)
 {
 	SCOPED_FD int dir = open(*base ? base : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	static struct names names;
 	char path[PATH_MAX];
 	int r = 0;
 
+	names_read(&names, *base ? base : "/");
 	for (; table->path && r == 0; table++) {
 		const char *rel = table->path + (table->path[0] == '/');
 		int n = snprintf(path, sizeof(path), "%s/%s", base, rel);
@@ -146,7 +206,7 @@ static int list_add_table(struct list *l, const char *base, const struct place_r
 		if (n < 0 || (size_t)n >= sizeof(path))
 			continue; /* no such path can exist */
 		r = list_add(l, path, table->what);
-		if (r == 0 && has_link(dir, rel))
+		if (r == 0 && names_may_hold(&names, rel) && has_link(dir, rel))
 			r = list_add_resolved(l, path, table->what);
 	}
 	return r;

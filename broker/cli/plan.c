@@ -427,8 +427,9 @@ static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct 
 
 static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
 {
-	struct environ_word *w = calloc(WORDS_MAX, sizeof(*w));
-	char **names = calloc(WORDS_MAX, sizeof(*names));
+	struct environ_word *w = reallocarray(NULL, WORDS_MAX,
+					      sizeof(*w)); /* not touched: not there */
+	char **names = reallocarray(NULL, WORDS_MAX, sizeof(*names));
 	size_t n = 0, nnames = 0;
 	int r = 0;
 
@@ -454,7 +455,7 @@ static int argv_plan(struct sandbox_plan *p, char *const *argv, struct err *e)
 {
 	size_t n = 0;
 
-	while (argv[n] && n < ARGS_MAX)
+	while (n < ARGS_MAX && argv[n])
 		n++;
 	if (n == 0 || argv[n])
 		return err_set(e, n ? E2BIG : 0,
