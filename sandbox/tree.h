@@ -14,7 +14,7 @@ struct sandbox_plan;
  * Call in a mount namespace of one's own, with all capabilities over it, as pid 1 of its own pid
  * namespace. After it the host's tree lies on the new root and no path but "/.." leads there:
  * tree_leave() comes next, before anything runs that is not weir's.
- * @before: called with @arg before /proc and /sys are made: enters the network namespace they show
+ * @before: called with @arg before /sys is made: enters the network namespace that it shows
  * @proc: an O_RDONLY directory descriptor of the new /proc, the caller's
  *
  * Return: 0, or -errno with @e: the caller must end, the tree is half made */
@@ -41,6 +41,7 @@ struct tree {
 	const struct sandbox_plan *plan;
 	int stage, root;
 	dev_t dev;	 /* of the tmpfs */
+	int proc;	 /* the new /proc, O_RDONLY */
 	unsigned layers; /* made so far */
 };
 

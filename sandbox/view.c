@@ -308,7 +308,7 @@ static int proc_guard(struct tree *t, int proc, struct err *e)
 	return 0;
 }
 
-static int proc_make(struct tree *t, int *proc, struct err *e)
+static int proc_make(struct tree *t, struct err *e)
 {
 	static const char *const opts[][2] = { { NULL, NULL } };
 	SCOPED_FD int mnt = -1, fd = -1;
@@ -325,7 +325,7 @@ static int proc_make(struct tree *t, int *proc, struct err *e)
 		return err_set(e, errno, "open '/proc' inside");
 	if (t->plan->uid == 0 && (r = proc_guard(t, fd, e)) < 0)
 		return r;
-	*proc = take_fd(&fd);
+	t->proc = take_fd(&fd);
 	return 0;
 }
 
@@ -457,7 +457,6 @@ static int grants_mount(struct tree *t, struct err *e)
 	bool done = false;
 	int r;
 
-	stage_note("pid 1: tree: /sys");
 	for (size_t i = 0; i < p->ngrants; i++) {
 		if (!done && p->project && strcmp(p->grants[i].path, p->project) > 0) {
 			done = true;
@@ -519,7 +518,6 @@ static int exe_mount(struct tree *t, struct err *e)
 	SCOPED_FD int on = tree_file(t->root, "/run/weir/weir", e);
 	SCOPED_FD int from = -1;
 
-	stage_note("pid 1: tree: grants");
 	if (on < 0)
 		return on;
 	if ((from = pinned_open(t->plan->exe, t->plan->exe_fd, e)) < 0)
@@ -568,30 +566,27 @@ int tree_enter(const struct sandbox_plan *plan, int (*before)(void *arg, struct 
 		{ stage_make, "pid 1: tree: stage" },	  { system_make, "pid 1: tree: system" },
 		{ var_make, "pid 1: tree: /var" },	  { etc_mount, "pid 1: tree: /etc" },
 		{ private_make, "pid 1: tree: private" }, { dev_make, "pid 1: tree: /dev" },
+		{ proc_make, "pid 1: tree: /proc" },	  { grants_mount, "pid 1: tree: grants" },
+		{ links_make, "pid 1: tree: links" },	  { exe_mount, "pid 1: tree: weir" },
 	};
-	struct tree t = { .plan = plan, .stage = -1, .root = -1 };
-	SCOPED_FD int proc_fd = -1;
+	struct tree t = { .plan = plan, .stage = -1, .root = -1, .proc = -1 };
 	mode_t mask = umask(0); /* the command gets its own back */
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(steps) && r >= 0; i++)
 		if ((r = steps[i].make(&t, e)) >= 0)
 			stage_note(steps[i].name);
-	if (r >= 0)
-		r = before(arg, e);
-	stage_note("pid 1: network joined");
-	if (r >= 0)
-		r = proc_make(&t, &proc_fd, e);
-	stage_note("pid 1: tree: /proc");
-	if (r >= 0 && (r = sys_make(&t, e)) >= 0 && (r = grants_mount(&t, e)) >= 0 &&
-	    (r = links_make(&t, e)) >= 0 && (r = exe_mount(&t, e)) >= 0)
-		r = root_enter(&t, e);
-	stage_note("pid 1: tree: pivoted");
+	if (r >= 0 && (r = before(arg, e)) >= 0)
+		stage_note("pid 1: network joined");
+	if (r >= 0 && (r = sys_make(&t, e)) >= 0 && (r = root_enter(&t, e)) >= 0)
+		stage_note("pid 1: tree: pivoted");
 	(void)umask(mask);
 	scope_close(&t.stage);
 	scope_close(&t.root);
-	if (r < 0)
+	if (r < 0) {
+		scope_close(&t.proc);
 		return r;
-	*proc = take_fd(&proc_fd);
+	}
+	*proc = t.proc;
 	return 0;
 }

@@ -338,6 +338,10 @@ static int broker_begin(struct monitor *m, struct err *e)
 	pid_t pid;
 	int sv[2], r;
 
+	/* The sandbox begins meanwhile: its first process and this one must not fork at the same time,
+	 * since copies of one memory wait for each other. */
+	(void)monitor_own_refresh(m);
+	(void)resolv_follow(&m->resolv);
 	r = fd_pair(sv);
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");
@@ -351,9 +355,6 @@ static int broker_begin(struct monitor *m, struct err *e)
 	m->nursery = NURSERY_UP;
 	io_start(m, &m->nursery_io, on_nursery, m->nursery_sock);
 	io_start(m, &m->nursery_exit_io, on_nursery_exit, m->nursery_pidfd);
-	/* the sandbox makes its mounts meanwhile */
-	(void)monitor_own_refresh(m);
-	(void)resolv_follow(&m->resolv);
 	return 0;
 }
 

@@ -1,6 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: ISC
-# tests/bench/run.sh BUILD - measure BUILD/weir beside its peers; prints a table, asserts nothing
+# tests/bench/run.sh BUILD - measure BUILD/weir beside its peers, then where a launch spends its time;
+# prints tables, asserts nothing
 set -eu
 cd "$(dirname "$0")/../.."
-WEIR_BUILD=$PWD/${1:-build} PYTHONDONTWRITEBYTECODE=1 exec /usr/bin/python3 tests/bench/bench.py
+WEIR_BUILD=$PWD/${1:-build} PYTHONDONTWRITEBYTECODE=1
+export WEIR_BUILD PYTHONDONTWRITEBYTECODE
+/usr/bin/python3 tests/bench/bench.py
+echo
+dir=$(mktemp -d /tmp/weir-stages.XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+cp "$WEIR_BUILD/test/weir" tests/bench/stages.py "$dir"
+drop=
+if [ "$(id -u)" = 0 ]; then
+	chown 47000:47000 "$dir"
+	drop='setpriv --reuid=47000 --regid=47000 --clear-groups'
+fi
+cd "$dir"
+HOME=$dir $drop /usr/bin/python3 ./stages.py ./weir 41
