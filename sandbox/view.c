@@ -212,9 +212,11 @@ static int private_make(struct tree *t, struct err *e)
 	return home_make(t, e);
 }
 
+/* Read-only, which no open of a device notices: mode, owner and times of the node are the host's. */
 static int dev_node(struct tree *t, const char *path, struct err *e)
 {
-	struct mount_attr ma = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC };
+	struct mount_attr ma = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+					     MOUNT_ATTR_NOEXEC };
 	SCOPED_FD int mnt = open_tree(AT_FDCWD, path,
 				      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
 
@@ -266,7 +268,7 @@ static int dev_make(struct tree *t, struct err *e)
 
 static int proc_refused(struct err *e)
 {
-	e->unavailable = true;
+	e->unavailable = err_lasts(e->num);
 	(void)err_why(e, "/proc is partly masked here, as in a container");
 	return err_fix(
 		e,

@@ -607,3 +607,37 @@ def test_as_root_no_capability_and_no_write_to_the_system(world):
                   root=True)
     assert r.text.count("0000000000000000") == 3 and "NoNewPrivs:\t1" in r.text, r
     assert not os.path.exists("/usr/x") and not world.path("/etc/x").exists()
+
+
+# A /dev of its own: no test may come near the machine's.
+OWN_DEV = ["/usr/bin/unshare", "-m", "/bin/sh", "-ec", """
+    mount -t tmpfs -o mode=755 tmpfs /dev
+    for n in null:3 zero:5 full:7 random:8 urandom:9; do
+        mknod -m 666 /dev/${n%:*} c 1 ${n#*:}
+    done
+    mknod -m 666 /dev/tty c 5 0
+    touch -d @0 /dev/[a-z]*
+    "$@" </dev/null
+    stat -c '%n %a %u %Y' /dev/full /dev/null""", "sh"]
+
+
+@pytest.mark.as_root
+def test_as_root_the_hosts_device_nodes_keep_their_modes_and_work(world):
+    r = world.run("-q", "-n", "deny", "--", "sh", "-c", """
+        for n in null zero full random urandom tty; do
+            chmod 0 /dev/$n && echo chmod $n
+            touch -d @1 /dev/$n && echo touch $n
+        done 2>/dev/null
+        echo x >/dev/null && echo x >>/dev/zero && ! echo x 2>/dev/null >/dev/full &&
+        test "$(head -c2 /dev/zero | od -An -tx1)" = ' 00 00' &&
+        test $(head -c9 /dev/urandom | wc -c) = 9 && : >/dev/random && echo works""",
+                  root=True, prefix=OWN_DEV)
+    assert r.ok().text == "works\n/dev/full 666 0 0\n/dev/null 666 0 0\n", r
+
+
+@pytest.mark.as_root
+def test_as_root_a_file_below_a_hidden_directory_of_etc_is_absent(world):
+    world.mkdir("/etc/sudoers.d", 0o750, root=True)
+    world.write("/etc/sudoers.d/x", SECRET, 0o440, root=True)
+    r = world.run("-n", "deny", "--", "ls", "/etc/sudoers.d/x", "/etc/hosts", root=True)
+    assert r.status == 2 and r.text == "/etc/hosts\n", r
