@@ -4,9 +4,13 @@
 #include "common/err.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/escape.h"
@@ -111,11 +115,59 @@ static size_t line_add(char *buf, size_t room, size_t n, const char *label, cons
 	return n;
 }
 
+bool err_lasts(int num)
+{
+	switch (num) {
+	case EAGAIN:
+	case ENOMEM:
+	case ENOSPC:
+	case EUSERS:
+	case EMFILE:
+	case ENFILE:
+	case EINTR:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static bool is_detached;
+static int detached = -1; /* stderr opened anew, non-blocking; -1: stderr itself */
+
+void err_detach(void)
+{
+	struct stat st;
+
+	/* O_NONBLOCK on descriptor 2 itself would reach everybody who shares it, CMD among them. A
+	 * socket cannot be opened anew, MSG_DONTWAIT does for it; a regular file never blocks, and an
+	 * offset of our own would overwrite what others write. */
+	if (!is_detached && fstat(STDERR_FILENO, &st) == 0 &&
+	    (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+		detached = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	is_detached = true;
+}
+
+static ssize_t some_out(const char *buf, size_t len)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	ssize_t n;
+
+	if (!is_detached)
+		return write(STDERR_FILENO, buf, len);
+	if (detached >= 0)
+		return write(detached, buf, len);
+	/* a pipe or terminal of another user cannot be opened anew: room for a line is all one can see */
+	if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT))
+		return 0;
+	n = send(STDERR_FILENO, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n < 0 && errno == ENOTSOCK ? write(STDERR_FILENO, buf, len) : n;
+}
+
 /* One write, so that lines of two processes do not mix. Nobody can be told when stderr is gone. */
 static void line_out(const char *buf, size_t len)
 {
 	while (len > 0) {
-		ssize_t n = write(STDERR_FILENO, buf, len);
+		ssize_t n = some_out(buf, len);
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -41,6 +41,15 @@ int err_fix(struct err *e, const char *fmt, ...) PRINTF(2, 3);
  * bytes are shown as \xNN, so that nothing a stranger chose reaches the terminal raw. */
 void err_print(const struct err *e);
 
+/** err_lasts() - does errno @num say what this machine cannot do, rather than what it could not do
+ * just now? Only what lasts may make a launch "unavailable": a full process table, which a sandboxed
+ * command can bring about, must never be answered by running unsandboxed. */
+bool err_lasts(int num);
+
+/** err_detach() - from now on note() and err_print() never wait for the reader of stderr: what it
+ * does not take is dropped. For a process that others wait for. */
+void err_detach(void);
+
 /** note() - one informational line "weir: …" on stderr, same escaping. The caller judges -q and -v */
 void note(const char *fmt, ...) PRINTF(1, 2);
 

@@ -97,7 +97,9 @@ static int namespaces_refused(struct err *e)
 {
 	const int num = e->num;
 
-	e->unavailable = true;
+	e->unavailable = err_lasts(num);
+	if (num == EAGAIN || num == ENOMEM)
+		return err_why(e, "processes or memory have run out just now");
 	if (sysctl_is("kernel/apparmor_restrict_unprivileged_userns", "1")) {
 		(void)err_why(
 			e,

@@ -292,6 +292,25 @@ static int bins_read(struct judge *j, char *const *env)
 	return r;
 }
 
+/* A policy file may be a link into a dotfiles repository: who writes there writes the policy. */
+static int policy_files_add(struct judge *j, const struct weir_dirs *d)
+{
+	const char *const dirs[] = { d->config, "/etc/weir" };
+	char path[PATH_MAX], real[PATH_MAX];
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		int n = dirs[i] ? snprintf(path, sizeof(path), "%s/policy", dirs[i]) : -1;
+		int r;
+
+		if (n < 0 || (size_t)n >= sizeof(path) || !realpath(path, real))
+			continue;
+		r = list_add(&j->own, real, "weir's own policy");
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 static int own_read(struct judge *j, const struct weir_dirs *d)
 {
 	static const struct place_row defaults[] = { { ".config/weir", "weir's own files" },
@@ -304,6 +323,8 @@ static int own_read(struct judge *j, const struct weir_dirs *d)
 	for (size_t i = 0; i < ARRAY_LEN(dirs) && r == 0; i++)
 		if (dirs[i] && (r = list_add(&j->own, dirs[i], "weir's own files")) == 0)
 			r = list_add_resolved(&j->own, dirs[i], "weir's own files");
+	if (r == 0)
+		r = policy_files_add(j, d);
 	return r < 0 ? r : list_add_table(&j->own, j->home, defaults);
 }
 

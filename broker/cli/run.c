@@ -302,16 +302,34 @@ static int make_id(char id[RUN_ID_LEN + 1], struct err *e)
 	return 0;
 }
 
+/* The nearest directory above @path that exists, canonical: the others are made when it is opened. */
+static bool existing_parent(const char *path, char real[PATH_MAX])
+{
+	char dir[PATH_MAX];
+	int n = snprintf(dir, sizeof(dir), "%s", path);
+
+	if (n < 0 || (size_t)n >= sizeof(dir))
+		return false;
+	for (;;) {
+		char *slash = strrchr(dir, '/');
+
+		if (!slash)
+			return realpath(".", real) != NULL;
+		slash[slash == dir] = '\0';
+		if (realpath(dir, real))
+			return true;
+		if (slash == dir || (errno != ENOENT && errno != ENOTDIR))
+			return false;
+	}
+}
+
 /* A record that CMD can rewrite records nothing. Judged on the directory, by its canonical path. */
 static int audit_check(const char *path, const struct sandbox_plan *plan, struct err *e)
 {
-	char dir[PATH_MAX], real[PATH_MAX];
-	const char *slash = strrchr(path, '/');
-	int n = snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) + 1 : 1,
-			 slash ? path : ".");
+	char real[PATH_MAX];
 
-	if (n < 0 || (size_t)n >= sizeof(dir) || !realpath(dir, real))
-		return 0; /* opening it says what is wrong, or makes the directory */
+	if (!existing_parent(path, real))
+		return 0; /* opening it says what is wrong */
 	for (size_t i = 0; i <= plan->ngrants; i++) {
 		const bool is_project = i == plan->ngrants;
 		const char *top = is_project ? plan->project : plan->grants[i].path;

@@ -35,8 +35,9 @@
 
 #define OUT_DRAIN_S 60.0 /* a terminal held by ^S keeps the last output for so long */
 
-#define WORKER_FDS 64 /* descriptors of the worker that are no connection's */
-#define REAP_MS 2000  /* for a killed sandbox to be gone */
+#define WORKER_FDS 64	   /* descriptors of the worker that are no connection's */
+#define WORKER_FDS_MIN 192 /* below it the worker does not start: pools, listeners, 64 tunnels */
+#define REAP_MS 2000	   /* for a killed sandbox to be gone */
 
 /* ---- watchers ---- */
 
@@ -333,6 +334,18 @@ static void limit_tell(const struct monitor *m)
 		     want);
 }
 
+/* Too few, and one worker after the other would die of it. */
+static int limit_check(struct err *e)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_max >= WORKER_FDS_MIN)
+		return 0;
+	err_set(e, 0, "%llu descriptors are too few for the network worker",
+		(unsigned long long)r.rlim_max);
+	return err_fix(e, "ulimit -n %d, or more", WORKER_FDS_MIN);
+}
+
 static int broker_begin(struct monitor *m, struct err *e)
 {
 	pid_t pid;
@@ -377,13 +390,17 @@ static int lock_self(struct err *e)
 /* What was begun is ended by monitor_finish(), also when a later step failed. */
 static int begin(struct monitor *m, struct err *e)
 {
-	int r = sandbox_begin(m, e);
+	const bool is_brokered = policy_network(m->run->policy) == NETWORK_ALLOWLIST;
+	int r = is_brokered ? limit_check(e) : 0;
 
-	if (r == 0 && policy_network(m->run->policy) == NETWORK_ALLOWLIST)
+	if (r == 0)
+		r = sandbox_begin(m, e);
+	if (r == 0 && is_brokered)
 		r = broker_begin(m, e);
 	if (r < 0)
 		return r;
 	signals_start(m);
+	err_detach(); /* from here on connections wait for this process */
 	m->lock = lock_self;
 	return 0;
 }
@@ -414,6 +431,18 @@ static void sandbox_reap(struct monitor *m)
 	(void)waitid(P_PIDFD, (id_t)m->shim_pidfd, &(siginfo_t){ 0 }, WEXITED | WNOHANG | __WALL);
 }
 
+/* Else it would be a zombie for good where pid 1 of a container does not reap. */
+static void nursery_reap(const struct monitor *m)
+{
+	struct pollfd p = { .fd = m->nursery_pidfd, .events = POLLIN };
+
+	if (m->nursery_pidfd < 0)
+		return;
+	(void)poll(&p, 1, REAP_MS);
+	(void)waitid(P_PIDFD, (id_t)m->nursery_pidfd, &(siginfo_t){ 0 },
+		     WEXITED | WNOHANG | __WALL);
+}
+
 static void finish(struct monitor *m, int status)
 {
 	uint64_t lost;
@@ -431,6 +460,7 @@ static void finish(struct monitor *m, int status)
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);
 	stage_note("monitor: audit closed");
+	nursery_reap(m);
 	/* the command line may now run the command without a sandbox: then it has not ended */
 	if (!m->err || !m->err->unavailable ||
 	    policy_unavailable(m->run->policy) == UNAVAILABLE_ERROR)
@@ -460,11 +490,14 @@ int monitor_main(struct run *r, struct err *e)
 		return 125;
 	}
 	stage_note("monitor: made");
+	signals_ignore(m);
 	if (audit_begin(m, e) == 0) {
 		if (policy_network(r->policy) == NETWORK_ALLOW)
 			network_allow_warn(m);
 		status = run(m, e);
 		finish(m, status);
+	} else {
+		signals_stop(m);
 	}
 	monitor_free(m);
 	free(m);

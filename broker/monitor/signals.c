@@ -69,10 +69,16 @@ static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
 	signals_seen(w->data, w->signum);
 }
 
-void signals_start(struct monitor *m)
+/* Both say what the failed write says; a file size limit is a record that was not written. */
+void signals_ignore(struct monitor *m)
 {
 	m->old_pipe = signal(SIGPIPE, SIG_IGN);
+	m->old_xfsz = signal(SIGXFSZ, SIG_IGN);
 	m->pipe_ignored = true;
+}
+
+void signals_start(struct monitor *m)
+{
 	for (size_t i = 0; i < ARRAY_LEN(passed_on); i++) {
 		struct sigaction old;
 
@@ -90,7 +96,9 @@ void signals_stop(struct monitor *m)
 	for (size_t i = 0; i < ARRAY_LEN(m->sig); i++)
 		ev_signal_stop(m->loop, &m->sig[i]);
 	ev_timer_stop(m->loop, &m->term_timer);
-	if (m->pipe_ignored)
+	if (m->pipe_ignored) {
 		(void)signal(SIGPIPE, m->old_pipe);
+		(void)signal(SIGXFSZ, m->old_xfsz);
+	}
 	m->pipe_ignored = false;
 }

@@ -5,14 +5,16 @@
 
 struct monitor;
 
-/** signals_start() - from now on TERM INT HUP QUIT USR1 USR2 CONT WINCH go to the command and PIPE
- * is ignored (in the monitor alone: the other processes exist already) */
+/** signals_ignore() - before the first write: PIPE and XFSZ are ignored, so that a write fails and
+ * says why. CMD gets every signal at its default */
+void signals_ignore(struct monitor *m);
+/** signals_start() - from now on TERM INT HUP QUIT USR1 USR2 CONT WINCH go to the command */
 void signals_start(struct monitor *m);
 /** signals_seen() - one has come. The second TERM, or ten seconds after the first, ends the sandbox */
 void signals_seen(struct monitor *m, int signo);
 /** signals_flush() - send what waits, as far as the shim takes it */
 void signals_flush(struct monitor *m);
-/** signals_stop() - as before signals_start() */
+/** signals_stop() - as before signals_ignore() and signals_start() */
 void signals_stop(struct monitor *m);
 
 #endif

@@ -100,7 +100,7 @@ struct monitor {
 	double own_at; /* when the list was made */
 
 	ev_signal sig[8];
-	void (*old_pipe)(int); /* SIGPIPE as it was */
+	void (*old_pipe)(int), (*old_xfsz)(int); /* SIGPIPE and SIGXFSZ as they were */
 	bool pipe_ignored;
 	ev_timer term_timer, drain_timer, audit_timer;
 	struct relay_out out;

@@ -93,7 +93,8 @@ __attribute__((noreturn)) static void child(int sock, uid_t uid, gid_t gid, char
 	sigset_t none;
 
 	(void)sigemptyset(&none);
-	if (write_maps(uid, gid) < 0 || move_descriptors(sock) < 0 ||
+	/* a session of its own: ^C at the user's terminal is for the command, not for the network */
+	if (setsid() < 0 || write_maps(uid, gid) < 0 || move_descriptors(sock) < 0 ||
 	    sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		_exit(127);
 	/* The rest is as much work as the sandbox, and nobody waits for it: not before the monitor wants
@@ -136,9 +137,11 @@ int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
 	if (r == 0)
 		child(sock, uid, gid, env);
 	if (r < 0) {
-		r = err_set(e, errno, "create the namespaces of the network worker");
+		const int num = errno;
+
+		r = err_set(e, num, "create the namespaces of the network worker");
 		if (e)
-			e->unavailable = true;
+			e->unavailable = err_lasts(num);
 		return (int)r;
 	}
 	*pid = (pid_t)r;
