@@ -65,7 +65,7 @@ static const char usage[] =
 	"      --name NAME            a name for the audit log\n"
 	"  -v, --verbose              say more\n"
 	"  -q, --quiet                no notices; errors and warnings stay\n"
-	"      --help                 this text\n"
+	"  -h, --help                 this text\n"
 	"\n"
 	"Exit status: CMD's own; 128+N when signal N ended it; 125 weir failed before CMD ran;\n"
 	"126 CMD cannot be executed; 127 CMD not found, or not visible inside.\n";
@@ -84,7 +84,6 @@ enum {
 	OPT_NAME,
 	OPT_VIEW,
 	OPT_HOME,
-	OPT_HELP,
 	OPT_LATER,
 };
 
@@ -111,7 +110,7 @@ static const struct option options[] = {
 	{ "home", required_argument, NULL, OPT_HOME },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "quiet", no_argument, NULL, 'q' },
-	{ "help", no_argument, NULL, OPT_HELP },
+	{ "help", no_argument, NULL, 'h' },
 	/* in the manual, not built yet */
 	{ "ask", required_argument, NULL, OPT_LATER },
 	{ "hide", required_argument, NULL, OPT_LATER },
@@ -193,6 +192,15 @@ static int take_keep_fd(struct typed *t, const char *value, struct err *e)
 	return 0;
 }
 
+static int take_status_fd(struct typed *t, const char *value, struct err *e)
+{
+	int r = take_fd_number("--status-fd", value, 1, &t->status_fd, e);
+
+	if (r == 0 && (fcntl(t->status_fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
+		return err_set(e, 0, "--status-fd %s is open for reading only", value);
+	return r;
+}
+
 static int take_name(struct typed *t, const char *value, struct err *e)
 {
 	static const char ok[] =
@@ -232,13 +240,13 @@ static int take_option(struct typed *t, int c, int index, struct err *e)
 		t->quiet = true;
 		t->layers.quiet = true;
 		return 0;
-	case OPT_HELP:
+	case 'h':
 		t->help = true;
 		return 0;
 	case OPT_KEEP_FD:
 		return take_keep_fd(t, optarg, e);
 	case OPT_STATUS_FD:
-		return take_fd_number("--status-fd", optarg, 1, &t->status_fd, e);
+		return take_status_fd(t, optarg, e);
 	case OPT_TTY:
 		return take_tty(optarg, e);
 	case OPT_NAME:
@@ -264,7 +272,7 @@ static int read_options(struct typed *t, int argc, char **argv, struct err *e)
 	for (;;) {
 		int index = -1, at = optind, c, r;
 
-		c = getopt_long(argc, argv, "+:a:d:n:p:r:w:C:vq", options, &index);
+		c = getopt_long(argc, argv, "+:a:d:n:p:r:w:C:vqh", options, &index);
 		if (c == -1)
 			break;
 		if (c == '?' || c == ':')
@@ -388,6 +396,15 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	return status;
 }
 
+/* Root owns every file of root's: running as the user who typed sudo is nearly always meant. */
+static void tell_surroundings(const struct typed *t, const struct surroundings *at)
+{
+	if (t->verbose)
+		note("the project directory is '%s'", at->place.project);
+	if (getuid() == 0 && getenv("SUDO_UID"))
+		note("warning: run by sudo, so as root; weir needs no privilege: sudo -u \"$SUDO_USER\" weir run ...");
+}
+
 static int prepare(const struct typed *t, struct err *e, int *status)
 {
 	struct policy *policy = NULL;
@@ -401,6 +418,7 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 	if (r < 0)
 		return r;
 	stage_note("policy loaded");
+	tell_surroundings(t, &at);
 	r = plan_build(&plan,
 		       &(struct plan_in){ .policy = policy,
 					  .who = &at.who,
