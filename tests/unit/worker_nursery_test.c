@@ -146,7 +146,7 @@ static void message_outside_the_table_ends_the_nursery(void **state)
 	struct room *n = *state;
 	int status;
 
-	wr_open(&n->wr, MSG_STOP, 0);
+	wr_open(&n->wr, MSG_CUT, 0);
 	assert_int_equal(wr_send(&n->wr, n->sock, NULL, 0), 0);
 	assert_int_equal(waitpid(n->pid, &status, 0), n->pid);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
