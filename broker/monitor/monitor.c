@@ -13,11 +13,15 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/control.h"
+#include "broker/monitor/entry.h"
 #include "broker/monitor/from_nursery.h"
 #include "broker/monitor/from_shim.h"
+#include "broker/monitor/live.h"
 #include "broker/monitor/record.h"
 #include "broker/monitor/signals.h"
 #include "broker/monitor/state.h"
@@ -110,6 +114,14 @@ int monitor_init(struct monitor *m, struct run *run)
 {
 	memset(m, 0, sizeof(*m));
 	m->run = run;
+	m->policy = run->policy;
+	m->self = getpid();
+	m->uid = geteuid();
+	m->started_s = (int64_t)time(NULL);
+	(void)audit_time(m->started_at);
+	entry_init(&m->entry);
+	control_init(&m->control);
+	live_init(m);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = -1;
 	m->listeners[0] = m->listeners[1] = -1;
@@ -127,6 +139,7 @@ int monitor_init(struct monitor *m, struct run *run)
 		monitor_free(m);
 		return -ENOMEM;
 	}
+	audit_generation(m->audit, m->live.generation);
 	ev_timer_init(&m->audit_timer, on_audit_retry, 0., AUDIT_RETRY_S);
 	ev_timer_init(&m->drain_timer, on_drain_late, 0., DRAIN_S);
 	m->audit_timer.data = m->drain_timer.data = m;
@@ -135,6 +148,9 @@ int monitor_init(struct monitor *m, struct run *run)
 
 void monitor_free(struct monitor *m)
 {
+	control_stop(m);
+	live_free(m);
+	entry_remove(&m->entry);
 	while (!STAILQ_EMPTY(&m->queue)) {
 		struct msg_queued *q = STAILQ_FIRST(&m->queue);
 
@@ -219,9 +235,9 @@ void monitor_check_done(struct monitor *m)
 
 /* ---- before anything is created ---- */
 
-static const char *network_name(const struct policy *p)
+const char *monitor_network_name(const struct monitor *m)
 {
-	switch (policy_network(p)) {
+	switch (policy_network(m->run->policy)) {
 	case NETWORK_DENY:
 		return "deny";
 	case NETWORK_ALLOWLIST:
@@ -236,7 +252,7 @@ static int start_record(struct monitor *m, bool required, struct err *e)
 {
 	const struct audit_record rec = {
 		.event = "start",
-		.extra = json_pack("{s:s, s:i}", "network", network_name(m->run->policy), "pid",
+		.extra = json_pack("{s:s, s:i}", "network", monitor_network_name(m), "pid",
 				   (int)getpid()),
 	};
 	int r = audit_write(m->audit, &rec, required);
@@ -316,6 +332,14 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 	return 0;
 }
 
+static void entry_drop(struct monitor *m, const struct err *e)
+{
+	entry_close(&m->entry);
+	if (!m->run->quiet)
+		note("other weir commands will not find this sandbox: %s%s%s", e->what,
+		     e->num ? ": " : "", e->num ? strerror(e->num) : "");
+}
+
 /* The worker takes what its descriptors allow, two for a connection. */
 static void limit_tell(const struct monitor *m)
 {
@@ -330,7 +354,7 @@ static void limit_tell(const struct monitor *m)
 		     want);
 }
 
-static int broker_begin(struct monitor *m, struct err *e)
+static int nursery_begin(struct monitor *m, struct err *e)
 {
 	pid_t pid;
 	int sv[2], r;
@@ -343,11 +367,18 @@ static int broker_begin(struct monitor *m, struct err *e)
 	(void)close(sv[1]);
 	if (r < 0)
 		return r;
-	limit_tell(m);
 	m->nursery = NURSERY_UP;
 	io_start(m, &m->nursery_io, on_nursery, m->nursery_sock);
 	io_start(m, &m->nursery_exit_io, on_nursery_exit, m->nursery_pidfd);
-	/* the sandbox makes its mounts meanwhile */
+	return 0;
+}
+
+/* The sandbox makes its mounts meanwhile. */
+static int worker_begin(struct monitor *m, struct err *e)
+{
+	int r;
+
+	limit_tell(m);
 	(void)monitor_own_refresh(m);
 	(void)resolv_follow(&m->resolv);
 	r = worker_start(m);
@@ -372,15 +403,65 @@ static int lock_self(struct err *e)
 	return r < 0 ? err_set(e, -r, "lock the monitor") : 0;
 }
 
+/* The first thing the nursery hears, before there is an entry: whoever is killed when, it goes. A
+ * sandbox without one is as tight as any; only other commands do not find it. */
+static void entry_open_or_tell(struct monitor *m)
+{
+	struct err e = { 0 };
+
+	if (m->run->runtime && entry_open(&m->entry, m->run->runtime, &e) < 0)
+		entry_drop(m, &e);
+}
+
+static int guard_begin(struct monitor *m, bool listed, struct err *e)
+{
+	struct err why = { 0 };
+	int r;
+
+	entry_open_or_tell(m);
+	if (!listed && m->entry.dir < 0)
+		return 0;
+	r = nursery_begin(m, listed ? e : &why);
+	if (r < 0 && listed)
+		return r;
+	if (r == 0 && m->entry.dir >= 0) {
+		r = nursery_entry(m, m->entry.dir, m->run->id);
+		if (r < 0)
+			(void)err_set(&why, -r, "hand over the runtime directory");
+	}
+	if (r < 0)
+		entry_drop(m, &why);
+	return 0;
+}
+
+static void entry_begin(struct monitor *m)
+{
+	struct err e = { 0 };
+
+	if (m->entry.dir < 0)
+		return;
+	if (entry_make(&m->entry, m->run->runtime, m->run->id, &e) < 0) {
+		entry_drop(m, &e);
+		return;
+	}
+	(void)entry_sweep(&m->entry);
+	control_start(m);
+}
+
 /* What was begun is ended by monitor_finish(), also when a later step failed. */
 static int begin(struct monitor *m, struct err *e)
 {
+	bool listed = policy_network(m->run->policy) == NETWORK_ALLOWLIST;
 	int r = sandbox_begin(m, e);
 
-	if (r == 0 && policy_network(m->run->policy) == NETWORK_ALLOWLIST)
-		r = broker_begin(m, e);
+	if (r == 0)
+		r = guard_begin(m, listed, e);
+	if (r == 0 && listed)
+		r = worker_begin(m, e);
 	if (r < 0)
 		return r;
+	entry_begin(m);
+	live_start(m);
 	signals_start(m);
 	m->lock = lock_self;
 	return 0;
@@ -418,6 +499,8 @@ static void finish(struct monitor *m, int status)
 	int why;
 
 	monitor_kill_sandbox(m);
+	control_stop(m);
+	entry_remove(&m->entry);
 	nursery_kill(m);
 	sandbox_reap(m);
 	(void)conn_table_drain(&m->conns, conn_shut, m);

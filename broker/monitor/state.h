@@ -13,15 +13,19 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "audit.h"
 #include "common/msg.h"
 #include "conn_table.h"
+#include "control.h"
+#include "entry.h"
 #include "hosts.h"
+#include "live.h"
 #include "notices.h"
 #include "relay_out.h"
 #include "resolv.h"
 
-struct audit;
 struct err;
+struct policy;
 struct run;
 
 #define OWN_MAX 1024 /* own addresses remembered; CONFIG carries MSG_OWN_MAX of them */
@@ -60,6 +64,16 @@ struct monitor {
 	struct ev_loop *loop;
 	struct audit *audit; /* never NULL while serving */
 	enum phase phase;
+	pid_t self;
+	uid_t uid;
+	int64_t started_s; /* seconds since 1970 */
+	char started_at[AUDIT_TIME_MAX];
+
+	struct policy *policy; /* in force; run->policy until an edit */
+	uint32_t epoch;	       /* grows when a verdict given before may no longer hold */
+	struct live live;
+	struct entry entry;
+	struct control control;
 
 	/* the sandbox */
 	int shim_sock, shim_pidfd, proc_fd, diag_fd;
@@ -119,6 +133,8 @@ void monitor_end(struct monitor *m, int status);
 void monitor_kill_sandbox(struct monitor *m);
 /** monitor_check_done() - in DRAIN: is there nothing left to wait for? Then the loop ends */
 void monitor_check_done(struct monitor *m);
+/** monitor_network_name() - "deny", "allowlist", "allow": what this sandbox was started with */
+const char *monitor_network_name(const struct monitor *m);
 /** monitor_is_own() - is @a an address of this machine? */
 bool monitor_is_own(const struct monitor *m, const struct addr *a);
 /** monitor_own_refresh() - list the machine's addresses anew, at most once in OWN_REFRESH_S.
