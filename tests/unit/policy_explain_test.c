@@ -37,32 +37,40 @@ static const struct {
 	{ "allow a.example", "evil.example", NULL, 443,
 	  "weir: evil.example:443 is not allowed\n"
 	  "no rule of the policy matches\n"
-	  "to allow it: weir run --allow evil.example:443 ...\n" },
+	  "to allow it: weir allow evil.example:443\n" },
 	{ "allow a.example", "a.example", NULL, 22,
 	  "weir: a.example:22 is not allowed on this port\n"
 	  "/p:1: allow a.example (other ports)\n"
-	  "to allow it: weir run --allow a.example:22 ...\n" },
+	  "to allow it: weir allow a.example:22\n" },
 	{ "# why\ndeny  .example  # because", "a.example", NULL, 443,
 	  "weir: a.example:443 is denied\n"
 	  "/p:2: deny .example\n"
-	  "to allow it: take out the rule; no allow rule outweighs it\n" },
+	  "to allow it: weir forget .example takes the rule out\n" },
 	{ "allow a.example", "::1", NULL, 443,
 	  "weir: [::1]:443 is not allowed\n"
 	  "no rule of the policy matches\n"
-	  "to allow it: weir run --allow [::1]:443 ...\n" },
+	  "to allow it: weir allow '[::1]:443'\n" },
 	{ "allow a.example", "a.example", "10.0.0.1", 443,
 	  "weir: a.example:443 leads only to addresses that are not public (10.0.0.1: private)\n"
 	  "/p:1: allow a.example (does not cover such an address)\n"
-	  "to allow it: weir run --allow 'a.example:443 private' ...\n" },
+	  "to allow it: weir allow 'a.example:443 private'\n" },
 	{ "allow a.example private", "a.example", "169.254.169.254", 80,
 	  "weir: a.example:80 leads only to addresses that are not public (169.254.169.254: "
 	  "link-local)\n"
 	  "/p:1: allow a.example private (does not cover such an address)\n"
-	  "to allow it: weir run --allow a.example:80 --allow 169.254.169.254:80 ...\n" },
+	  "to allow it: weir allow a.example:80 169.254.169.254:80\n" },
 	{ "allow *", "127.0.0.1", "127.0.0.1", 80,
 	  "weir: 127.0.0.1:80 leads only to addresses that are not public\n"
 	  "/p:1: allow * (does not cover such an address)\n"
-	  "to allow it: weir run --allow 127.0.0.1:80 ...\n" },
+	  "to allow it: weir allow 127.0.0.1:80\n" },
+	{ "allow localhost:22 private", "localhost", NULL, 80,
+	  "weir: localhost:80 is not allowed on this port\n"
+	  "/p:1: allow localhost:22 private (other ports)\n"
+	  "to allow it: weir allow 'localhost:80 private'\n" },
+	{ "deny *.example:1-9,22", "a.example", NULL, 22,
+	  "weir: a.example:22 is denied\n"
+	  "/p:1: deny *.example:1-9,22\n"
+	  "to allow it: weir forget '*.example:1-9,22' takes the rule out\n" },
 };
 
 static enum reason ask(struct policy *p, size_t i, struct target *t, char *buf, size_t room)
@@ -99,20 +107,23 @@ static void refusal_says_what_which_and_how(void **state)
 	}
 }
 
-/* The options of "weir run --allow X --allow 'Y private' ..." go into a policy as flags. */
-static void type_remedy(struct policy *p, const char *line)
+/* What "weir allow X 'Y private'" would write into the user's file. */
+static void type_remedy(struct policy *p, const char *buf)
 {
+	const char *s = strstr(buf, "weir allow ");
 	struct err e = { 0 };
 
-	for (const char *s = line; (s = strstr(s, "--allow "));) {
-		char value[512];
+	for (s = s ? s + strlen("weir allow ") : ""; *s && *s != '\n';) {
+		char line[512];
 		size_t n;
 
-		s += strlen("--allow ");
+		if (*s == ' ')
+			s++;
 		n = *s == '\'' ? strcspn(++s, "'") : strcspn(s, " \n");
-		(void)snprintf(value, sizeof(value), "%.*s", (int)n, s);
-		if (policy_add_flag(p, "--allow", "allow", value, &e) < 0)
-			fail_msg("'%s': %s", value, e.what);
+		(void)snprintf(line, sizeof(line), "allow %.*s\n", (int)n, s);
+		if (policy_add_text(p, LAYER_USER, "U", line, strlen(line), &e) < 0)
+			fail_msg("'%s': %s", line, e.what);
+		s += n + (s[n] == '\'');
 	}
 }
 
