@@ -192,7 +192,8 @@ static int take_keep_fd(struct typed *t, const char *value, struct err *e)
 
 static int take_name(struct typed *t, const char *value, struct err *e)
 {
-	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	static const char ok[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 	size_t n = strlen(value);
 
 	if (n == 0 || n > NAME_MAX_BYTES || strspn(value, ok) != n) {
@@ -298,10 +299,33 @@ static int make_id(char id[RUN_ID_LEN + 1], struct err *e)
 	return 0;
 }
 
+/** struct followed - what the policy is read from again while the sandbox runs */
+struct followed {
+	const struct layers_options *options;
+	struct surroundings *at;
+};
+
+static int follow_reload(void *live, void (*tell)(void *arg, const char *text), void *arg,
+			 struct policy **out, struct err *e)
+{
+	struct followed *f = live;
+
+	return layers_reload(f->options, f->at, tell, arg, out, e);
+}
+
+static char **follow_files(void *live)
+{
+	const struct followed *f = live;
+
+	return layers_files(f->at);
+}
+
 /* Everything decided: start it, or answer a machine that cannot make a sandbox. */
 static int start(const struct typed *t, struct policy *policy, struct sandbox_plan *plan,
-		 const char *id, const struct weir_dirs *dirs)
+		 const char *id, struct surroundings *at)
 {
+	const struct weir_dirs *dirs = &at->dirs;
+	struct followed live = { .options = &t->layers, .at = at };
 	SCOPED_FREE char *audit = NULL;
 	struct run run = { .policy = policy, .plan = plan, .name = t->name };
 	struct err e = { 0 };
@@ -314,6 +338,12 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.verbose = t->verbose;
 	run.sandbox_start = sandbox_start;
 	run.nursery_start = nursery_start;
+	run.reload = follow_reload;
+	run.files = follow_files;
+	run.live = &live;
+	run.project = at->place.project;
+	run.runtime = dirs->runtime;
+	run.config = t->layers.no_user_policy ? NULL : dirs->config;
 	if (policy_audit_sink(policy) == AUDIT_FILE && !policy_audit_file(policy)) {
 		if (asprintf(&audit, "%s/audit.jsonl", dirs->state) < 0) {
 			audit = NULL;
@@ -359,7 +389,7 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 					  .verbose = t->verbose },
 		       e);
 	if (r >= 0) {
-		*status = start(t, policy, &plan, id, &at.dirs);
+		*status = start(t, policy, &plan, id, &at);
 		plan_free(&plan);
 	}
 	surroundings_free(&at);
