@@ -22,7 +22,7 @@
 #include "common/scope.h"
 #include "sandbox/plan.h"
 
-#define ACCEPT_BATCH 16
+#define ACCEPT_BATCH 64
 #define PAUSE_S 0.2
 
 static void client_close(struct control_client *c)

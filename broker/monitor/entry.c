@@ -18,7 +18,7 @@
 #include "common/err.h"
 #include "common/scope.h"
 
-#define BACKLOG 64
+#define BACKLOG 1024
 
 void entry_init(struct entry *n)
 {
