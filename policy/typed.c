@@ -89,8 +89,8 @@ int policy_target_words(const char *arg, char out[POLICY_WORDS_TEXT_MAX], struct
 
 	if (r < 0)
 		return r;
-	if (r == 0 && at && colon && at < colon && !strpbrk(arg, "/ ") == false &&
-	    strchr(arg, '/') > colon) { /* git@HOST:PATH */
+	if (r == 0 && at && colon && at < colon &&
+	    (colon[1] < '0' || colon[1] > '9')) { /* git@HOST:PATH */
 		(void)err_set(e, 0, "'%s' is an ssh address: expected a host", arg);
 		return err_fix(e, "write the host and its port: %.*s:22", (int)(colon - at - 1),
 			       at + 1);
