@@ -893,8 +893,11 @@ static void cut_before_anything_is_dialled(void **state)
 	(void)close(fd);
 	while (poll(&p, 1, 100) == 1)
 		(void)dns_answer(dns, "127.0.0.1"); /* comes too late, and hurts nobody */
-	(void)ask_name(w, dns, &fd, &conn, VERDICT_CANDIDATES);
-	hear(w, MSG_CANDIDATES);
+	fd = client(w);
+	say(fd, "CONNECT n.example:443 HTTP/1.1\r\n\r\n");
+	conn = hear_ask(w, "n.example", 443);
+	allow(w, conn, "n.example", w->origin_port, VERDICT_CANDIDATES, NULL);
+	hear(w, MSG_CANDIDATES); /* the late answer was kept */
 	cut(w, conn);
 	done(w, conn, REASON_CUT, NULL);
 	expect_reset(fd);
