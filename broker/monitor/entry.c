@@ -80,8 +80,8 @@ int entry_open(struct entry *n, const char *path, struct err *e)
 static void address(struct sockaddr_un *at, int dir, const char *prefix, const char *name)
 {
 	*at = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	(void)snprintf(at->sun_path, sizeof(at->sun_path), "/proc/self/fd/%d/%s%s", dir, prefix,
-		       name);
+	(void)snprintf(at->sun_path, sizeof(at->sun_path), "/proc/self/fd/%d/%.1s%.*s", dir, prefix,
+		       ENTRY_ID_LEN, name);
 }
 
 /* The socket carries the name it was bound by for life, hence the path where there is room for it;
