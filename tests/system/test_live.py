@@ -7,12 +7,13 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
 
 from origins.tcp import echo, source, unique
-from world import PYTHON, alive, verdicts, wait_until
+from world import PYTHON, ROOT, alive, verdicts, wait_until
 
 ONE, TWO = "allowed.example.org", "other.example.org"
 WITHIN = 1.0	# SPEC section 3: an edit reaches running sandboxes
@@ -71,42 +72,6 @@ def entry_of(world, sb):
     return sb.wait_audit(lambda r: r["event"] == "start")[0]["sandbox"]
 
 
-def ask(world, name, *requests, raw=None, timeout=10):
-    """Say each request to a control socket; return the replies"""
-    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    s.settimeout(timeout)
-    s.connect(control_path(world, name))
-    with s, s.makefile("rb") as f:
-        if raw is not None:
-            s.sendall(raw)
-            return f.readline()
-        out = []
-        for r in requests:
-            s.sendall(json.dumps(r).encode() + b"\n")
-            out.append(json.loads(f.readline()))
-        return out
-
-
-def control_path(world, name):
-    """The test process is another user and in another place: by the world's root"""
-    return str(entry_dir(world) / name)
-
-
-@contextlib.contextmanager
-def as_user(world):
-    """SO_PEERCRED tells who connects"""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.setegid(world.gid)
-    os.seteuid(world.uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-
-
 ASK = """
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -121,7 +86,6 @@ for line in sys.argv[2:]:
 
 def control(world, name, *requests):
     """The same by a process of the world's user, as weir's own commands do it"""
-    import subprocess
     p = subprocess.run(world.enter() + [PYTHON, "-c", ASK, f"{world.runtime}/weir/{name}",
                                         *[r if isinstance(r, str) else json.dumps(r)
                                           for r in requests]],
@@ -704,6 +668,15 @@ def test_a_command_line_of_any_bytes_is_told(net):
         assert info["name"] == "some.name"
         r.p.stdin.close()
         assert r.p.wait(10) == 0
+
+
+def test_the_manuals_example_works(policy):
+    page = (ROOT / "docs" / "weir-control.7").read_text(encoding="utf-8")
+    text = page[page.index(".Sh EXAMPLES"):]
+    text = text[text.index("for s in"):text.index("\n.Ed")].replace("\\e", "\\")
+    with policy.sandbox("--name", "one"):
+        p = policy.world.sh(text, env={"XDG_RUNTIME_DIR": policy.world.runtime})
+    assert p.returncode == 0 and json.loads(p.stdout)["name"] == "one", p
 
 
 def test_the_same_bytes_are_no_new_generation(policy):
