@@ -178,30 +178,48 @@ void monitor_free(struct monitor *m)
 bool monitor_is_own(const struct monitor *m, const struct addr *a)
 {
 	for (size_t i = 0; i < m->nown; i++) {
-		if (addr_eq(&m->own[i], a))
+		if (addr_leads_to(a, &m->own[i]))
 			return true;
 	}
 	return false;
 }
 
+/* The worker refuses by class what is not public: it must know the others, which come first. */
+static size_t public_first(struct addr *a, size_t n)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct addr one = a[i];
+
+		if (addr_class_of(&one) != ADDR_PUBLIC)
+			continue;
+		a[i] = a[at];
+		a[at++] = one;
+	}
+	return at;
+}
+
 bool monitor_own_refresh(struct monitor *m)
 {
-	struct addr now[OWN_MAX];
+	struct addr now[OWN_MAX]; /* only what is filled is looked at */
+	size_t npublic;
 	int n;
 
 	if (m->own_at > 0 && ev_now(m->loop) - m->own_at < OWN_REFRESH_S)
 		return false;
 	m->own_at = ev_now(m->loop);
-	memset(now, 0, sizeof(now));
 	n = netlink_own_addrs(now, OWN_MAX);
 	if (n < 0)
 		return false; /* the last list stays */
 	if (n > OWN_MAX)
 		n = OWN_MAX;
+	npublic = public_first(now, (size_t)n);
 	if ((size_t)n == m->nown && memcmp(now, m->own, (size_t)n * sizeof(now[0])) == 0)
 		return false;
 	memcpy(m->own, now, (size_t)n * sizeof(now[0]));
 	m->nown = (size_t)n;
+	m->nown_public = npublic;
 	return true;
 }
 

@@ -28,7 +28,7 @@ struct err;
 struct policy;
 struct run;
 
-#define OWN_MAX 1024 /* own addresses remembered; CONFIG carries MSG_OWN_MAX of them */
+#define OWN_MAX 4096 /* own addresses remembered, public ones first; CONFIG carries MSG_OWN_MAX */
 #define DEATHS_MAX 5 /* worker deaths within DEATHS_S that end the network */
 #define DEATHS_S 60.0
 #define DRAIN_S 2.0  /* from EXITED to the end, whatever the others do */
@@ -110,7 +110,7 @@ struct monitor {
 	struct hosts hosts;
 	struct resolv resolv;
 	struct addr own[OWN_MAX];
-	size_t nown;
+	size_t nown, nown_public;
 	double own_at; /* when the list was made */
 
 	ev_signal sig[8];
@@ -135,7 +135,7 @@ void monitor_kill_sandbox(struct monitor *m);
 void monitor_check_done(struct monitor *m);
 /** monitor_network_name() - "deny", "allowlist", "allow": what this sandbox was started with */
 const char *monitor_network_name(const struct monitor *m);
-/** monitor_is_own() - is @a an address of this machine? */
+/** monitor_is_own() - is @a an address of this machine, or does it hold one? */
 bool monitor_is_own(const struct monitor *m, const struct addr *a);
 /** monitor_own_refresh() - list the machine's addresses anew, at most once in OWN_REFRESH_S.
  * Return: true when the list changed */

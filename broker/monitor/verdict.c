@@ -156,8 +156,8 @@ static int answer_name(struct monitor *m, const struct question *q)
 
 	if (n > 0)
 		return answer_fixed(m, q, 0, a, n);
-	/* CONFIG could not name every own address: then the worker cannot tell them */
-	if (policy_needs_candidates(m->policy, &q->match) || m->nown > MSG_OWN_MAX)
+	/* CONFIG could not name every public own address: then the worker cannot tell them */
+	if (policy_needs_candidates(m->policy, &q->match) || m->nown_public > MSG_OWN_MAX)
 		return allow(m, q, VERDICT_CANDIDATES, NULL, 0);
 	return allow(m, q, 0, NULL, 0);
 }
