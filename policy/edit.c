@@ -38,7 +38,7 @@ static int want_parse(struct edit *d)
 	const struct place at = { .file = verbs[d->how->verb] };
 	struct policy_context none = { .home = NULL };
 	struct policy *p = policy_new(&none);
-	struct words words;
+	struct words words = { .n = 0 };
 	int r = p ? 0 : err_set(d->e, ENOMEM, "%s", keyword);
 
 	(void)snprintf(d->line, sizeof(d->line), "%s %s", keyword, d->how->words);
@@ -175,7 +175,7 @@ static int edit(struct edit *d, const char *text, size_t len)
 int policy_edit_text(const struct policy_edit *how, const char *text, size_t len, char **out,
 		     size_t *out_len, struct err *e)
 {
-	struct err unused;
+	struct err unused = { .num = 0 };
 	struct edit d = { .how = how, .e = e ? e : &unused };
 	int r = edit(&d, text, len);
 

@@ -120,23 +120,39 @@ static const char *quote(const char *word)
 	return strpbrk(word, "*[]? ") ? "'" : "";
 }
 
-/* A name needs "private" on its own rule, and an address rule beside it where that is not enough. */
-static size_t private_line(char *buf, size_t room, size_t n, const struct target *t,
-			   const struct addr *addr)
+/* The command that adds allow lines, where the user's file counts; else the options that stand for
+ * them. @second may be NULL */
+static size_t allow_line(char *buf, size_t room, size_t n, const struct policy *p,
+			 const char *first, const char *second)
 {
-	char place[PLACE_MAX], text[ADDR_TEXT_MAX], other[PLACE_MAX];
+	const char *one = quote(first), *two = second ? quote(second) : "";
+
+	if (p && p->no_user_file)
+		return text_add(buf, room, n, "to allow it: weir run --allow %s%s%s%s%s%s%s ...\n",
+				one, first, one, second ? " --allow " : "", two,
+				second ? second : "", two);
+	return text_add(buf, room, n, "to allow it: weir allow %s%s%s%s%s%s%s\n", one, first, one,
+			second ? " " : "", two, second ? second : "", two);
+}
+
+/* A name needs "private" on its own rule, and an address rule beside it where that is not enough. */
+static size_t private_line(char *buf, size_t room, size_t n, const struct policy *p,
+			   const struct target *t, const struct addr *addr)
+{
+	char place[PLACE_MAX], text[ADDR_TEXT_MAX], other[PLACE_MAX], words[PLACE_MAX + 16];
 	enum addr_class class = addr ? addr_class_of(addr) : ADDR_PRIVATE;
 	bool six = addr && addr->family == 6;
-	const char *q = quote(place_text(t, place));
 
+	(void)place_text(t, place);
 	if (t->is_addr)
-		return text_add(buf, room, n, "to allow it: weir allow %s%s%s\n", q, place, q);
-	if (addr_class_is_private(class) || class == ADDR_PUBLIC)
-		return text_add(buf, room, n, "to allow it: weir allow '%s private'\n", place);
+		return allow_line(buf, room, n, p, place, NULL);
+	if (addr_class_is_private(class) || class == ADDR_PUBLIC) {
+		(void)snprintf(words, sizeof(words), "%s private", place);
+		return allow_line(buf, room, n, p, words, NULL);
+	}
 	(void)snprintf(other, sizeof(other), "%s%s%s:%u", six ? "[" : "", addr_format(addr, text),
 		       six ? "]" : "", t->port);
-	return text_add(buf, room, n, "to allow it: weir allow %s %s%s%s\n", place, quote(other),
-			other, quote(other));
+	return allow_line(buf, room, n, p, place, other);
 }
 
 /* No allow line outweighs a deny line: it has to go, and whose it is says how. */
@@ -175,11 +191,12 @@ static bool wants_private(const struct target *t, const struct policy_rule *r)
 	return r && r->is_private;
 }
 
-static size_t remedy_line(char *buf, size_t room, size_t n, const struct target *t,
-			  enum reason reason, const struct policy_rule *r, const struct addr *addr)
+static size_t remedy_line(char *buf, size_t room, size_t n, const struct policy *p,
+			  const struct target *t, enum reason reason, const struct policy_rule *r,
+			  const struct addr *addr)
 {
-	char place[PLACE_MAX];
-	const char *q = quote(place_text(t, place));
+	const struct policy_origin *lock = p ? policy_locked(p, "allow") : NULL;
+	char place[PLACE_MAX], words[PLACE_MAX + 16], where[QUOTE_MAX + 16];
 
 	switch (reason_status(reason)) {
 	case 403:
@@ -190,13 +207,16 @@ static size_t remedy_line(char *buf, size_t room, size_t n, const struct target 
 		return text_add(buf, room, n,
 				"the policy is not the cause: look at the host or the network\n");
 	}
-	if (reason == REASON_PRIVATE_ADDRESS)
-		return private_line(buf, room, n, t, addr);
 	if (reason == REASON_DENIED)
 		return denied_line(buf, room, n, r);
-	if (wants_private(t, r))
-		return text_add(buf, room, n, "to allow it: weir allow '%s private'\n", place);
-	return text_add(buf, room, n, "to allow it: weir allow %s%s%s\n", q, place, q);
+	if (lock)
+		return text_add(buf, room, n, "only the administrator can allow it: locked by %s\n",
+				policy_origin_where(lock, where, sizeof(where)));
+	if (reason == REASON_PRIVATE_ADDRESS)
+		return private_line(buf, room, n, p, t, addr);
+	(void)snprintf(words, sizeof(words), "%s%s", place_text(t, place),
+		       wants_private(t, r) ? " private" : "");
+	return allow_line(buf, room, n, p, words, NULL);
 }
 
 /* No target came of what was asked for */
@@ -209,8 +229,9 @@ static size_t bad_name(char *buf, size_t room)
 		"write the host as it is known in DNS, or an address in its usual spelling\n");
 }
 
-size_t policy_refusal(const struct target *t, enum reason reason, const struct policy_rule *rule,
-		      const struct addr *addr, char *buf, size_t room)
+size_t policy_refusal(const struct policy *p, const struct target *t, enum reason reason,
+		      const struct policy_rule *rule, const struct addr *addr, char *buf,
+		      size_t room)
 {
 	char place[PLACE_MAX], text[ADDR_TEXT_MAX];
 	size_t n = 0;
@@ -223,32 +244,31 @@ size_t policy_refusal(const struct target *t, enum reason reason, const struct p
 			     addr_class_name(addr_class_of(addr)));
 	n = text_add(buf, room, n, "\n");
 	n = rule_line(buf, room, n, reason, rule);
-	return remedy_line(buf, room, n, t, reason, rule, addr);
+	return remedy_line(buf, room, n, p, t, reason, rule, addr);
 }
 
 size_t policy_change(const struct policy *p, const struct target *t, enum reason reason,
 		     const struct policy_rule *rule, const struct addr *addr, char *buf,
 		     size_t room)
 {
-	const struct policy_origin *lock = policy_locked(p, "allow");
+	const struct policy_origin *lock = policy_locked(p, "deny");
 	char place[PLACE_MAX], where[QUOTE_MAX + 16];
 	const char *q = quote(place_text(t, place));
 	size_t n;
 
-	if (buf && room > 0)
-		*buf = '\0';
+	if (!buf || room == 0)
+		return 0;
+	*buf = '\0';
 	if (reason == REASON_RULE || reason == REASON_NONE) {
-		lock = policy_locked(p, "deny");
 		if (lock)
 			return text_add(buf, room, 0, "the administrator locks deny: %s",
 					policy_origin_where(lock, where, sizeof(where)));
+		if (p->no_user_file)
+			return text_add(buf, room, 0, "to deny it: weir run --deny %s%s%s ...", q,
+					place, q);
 		return text_add(buf, room, 0, "to deny it: weir deny %s%s%s", q, place, q);
 	}
-	if (lock && reason != REASON_DENIED)
-		return text_add(buf, room, 0,
-				"only the administrator can allow it: allow is locked by %s",
-				policy_origin_where(lock, where, sizeof(where)));
-	n = remedy_line(buf, room, 0, t, reason, rule, addr);
+	n = remedy_line(buf, room, 0, p, t, reason, rule, addr);
 	if (n > 0 && buf[n - 1] == '\n')
 		buf[--n] = '\0';
 	return n;

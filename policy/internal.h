@@ -199,7 +199,7 @@ struct policy {
 	struct policy_context ctx;
 	struct line_list lines[LAYER_COUNT];
 	size_t nlines;
-	bool sealed, live;
+	bool sealed, live, no_user_file;
 
 	const struct line *locks[KEY_COUNT];
 	const struct line *set[SET_COUNT]; /* the line that decides, NULL: the default */

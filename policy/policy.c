@@ -47,6 +47,11 @@ void policy_live(struct policy *p)
 	p->live = true;
 }
 
+void policy_without_user_file(struct policy *p)
+{
+	p->no_user_file = true;
+}
+
 void policy_free(struct policy *p)
 {
 	if (!p)

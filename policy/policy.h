@@ -104,6 +104,8 @@ int policy_seal(struct policy *p, void (*warn)(void *arg, const char *text), voi
 /** policy_live() - before policy_seal(): the sandbox runs already, so a flag that is locked by now and
  * an audit line that the administrator's "audit required" rules out are struck instead of refused */
 void policy_live(struct policy *p);
+/** policy_without_user_file() - the user's own file is left out, so that no remedy names it */
+void policy_without_user_file(struct policy *p);
 /**
  * policy_lint() - find lines that say nothing new and allow lines that a deny line leaves nothing of
  * After policy_seal(); policy_show() then says so too. Presets' lines are not looked at.
@@ -230,10 +232,12 @@ const char *policy_rule_where(const struct policy_rule *r, char *buf, size_t roo
 /**
  * policy_refusal() - the three lines of a refusal: what happened; which rule, or that none matches;
  * what to type to allow it. Used for the wire, the terminal and explanation alike.
+ * @p:    whose locks and layers decide what is worth typing; may be NULL
  * @addr: for REASON_PRIVATE_ADDRESS the address, may be NULL
  * Return: bytes written without the NUL; each line ends in LF */
-size_t policy_refusal(const struct target *t, enum reason reason, const struct policy_rule *rule,
-		      const struct addr *addr, char *buf, size_t room);
+size_t policy_refusal(const struct policy *p, const struct target *t, enum reason reason,
+		      const struct policy_rule *rule, const struct addr *addr, char *buf,
+		      size_t room);
 
 /** policy_show() - the merged policy as text with origins (weir policy show) */
 void policy_show(const struct policy *p, FILE *out);

@@ -280,12 +280,14 @@ static int edit_cmd(enum policy_edit_verb verb, int argc, char **argv)
 {
 	struct asked *a = calloc(1, sizeof(*a));
 	struct err e = { 0 };
-	int r = a ? 0 : err_set(&e, ENOMEM, "%s", argv[0]);
+	int r;
 
-	if (r == 0) {
-		a->verb = verb;
-		r = args_take(a, argc, argv, &e);
+	if (!a) {
+		(void)err_set(&e, ENOMEM, "%s", argv[0]);
+		return cli_fail(&e);
 	}
+	a->verb = verb;
+	r = args_take(a, argc, argv, &e);
 	if (r == 1)
 		(void)fputs(usage, stdout);
 	else if (r == 0)

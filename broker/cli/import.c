@@ -79,7 +79,7 @@ static void strip_commas(char *t, size_t len)
 
 static json_t *parse(const char *file, const char *text, size_t len, struct err *e)
 {
-	SCOPED_FREE char *t = malloc(len + 1);
+	char *t = malloc(len + 1);
 	size_t skip = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 	json_error_t why;
 	json_t *o;
@@ -93,7 +93,8 @@ static json_t *parse(const char *file, const char *text, size_t len, struct err 
 	strip_comments(t, len);
 	strip_commas(t, len);
 	o = json_loadb(t, len, 0, &why);
-	if (o && json_is_object(o))
+	free(t);
+	if (json_is_object(o))
 		return o;
 	if (o)
 		(void)err_set(e, 0, "%s: expected a JSON object", file);

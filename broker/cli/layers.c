@@ -290,6 +290,8 @@ static int merge(const struct layers_options *o, const struct surroundings *at, 
 	}
 	if (r == 0)
 		r = add_flags(pol, o, e);
+	if (r == 0 && o->no_user_policy)
+		policy_without_user_file(pol);
 	if (r == 0 && live)
 		policy_live(pol);
 	if (r == 0)
@@ -404,7 +406,7 @@ static void source_state(const struct surroundings *at, struct layers_source *s,
 	struct err why = *e;
 
 	*say = '\0';
-	if (r == 0 && !same_bytes(s, *text, len))
+	if (r == 0 && *text && !same_bytes(s, *text, len))
 		r = trial(at, s, *text, len, &why);
 	if (r == 0)
 		return;

@@ -49,30 +49,43 @@ static int entry_connect(int dir, const char *id)
 	return take_fd(&fd);
 }
 
-/* One line of JSON each way */
-static json_t *ask(int fd, const char *verb)
+/* Return: the bytes of one line, its LF among them, 0 when none came */
+static size_t line_read(int fd, char *buf, size_t room)
 {
-	SCOPED_FREE char *buf = malloc(SANDBOX_REPLY_MAX);
-	char line[128];
 	size_t len = 0;
-	int n = snprintf(line, sizeof(line), "{\"v\":1,\"verb\":\"%s\"}\n", verb);
 
-	if (!buf || send(fd, line, (size_t)n, MSG_NOSIGNAL) != n)
-		return NULL;
-	while (len < SANDBOX_REPLY_MAX) {
-		ssize_t got = recv(fd, buf + len, SANDBOX_REPLY_MAX - len, 0);
+	while (len < room) {
+		ssize_t got = recv(fd, buf + len, room - len, 0);
 		const char *end;
 
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			return NULL;
-		len += (size_t)got;
-		end = memchr(buf, '\n', len);
+			return 0;
+		end = memchr(buf + len, '\n', (size_t)got);
 		if (end)
-			return json_loadb(buf, (size_t)(end - buf), JSON_REJECT_DUPLICATES, NULL);
+			return (size_t)(end - buf) + 1;
+		len += (size_t)got;
 	}
-	return NULL;
+	return 0;
+}
+
+/* One line of JSON each way */
+static json_t *ask(int fd, const char *verb)
+{
+	char line[128], *buf;
+	json_t *o = NULL;
+	size_t len;
+	int n = snprintf(line, sizeof(line), "{\"v\":1,\"verb\":\"%s\"}\n", verb);
+
+	if (send(fd, line, (size_t)n, MSG_NOSIGNAL) != n)
+		return NULL;
+	buf = malloc(SANDBOX_REPLY_MAX);
+	len = buf ? line_read(fd, buf, SANDBOX_REPLY_MAX) : 0;
+	if (len > 0)
+		o = json_loadb(buf, len, JSON_REJECT_DUPLICATES, NULL);
+	free(buf);
+	return o;
 }
 
 static bool is_entry(int dir, const char *id, uid_t uid)
@@ -97,7 +110,7 @@ static json_t *entry_ask(int dir, uid_t uid, const char *id, const char *verb)
 	if (fd < 0)
 		return NULL;
 	o = ask(fd, verb);
-	if (o && json_is_object(o) && json_is_true(json_object_get(o, "ok")))
+	if (json_is_object(o) && json_is_true(json_object_get(o, "ok")))
 		return o;
 	json_decref(o);
 	return NULL;

@@ -276,12 +276,12 @@ static int print_json(const struct why *w, struct err *e)
 int why_print(const struct policy *p, const char *typed, bool json, bool resolve, struct err *e)
 {
 	struct why *w = calloc(1, sizeof(*w));
-	int r = w ? 0 : err_set(e, ENOMEM, "policy why");
+	int r;
 
-	if (r == 0) {
-		w->p = p;
-		r = find(w, typed, resolve, e);
-	}
+	if (!w)
+		return err_set(e, ENOMEM, "policy why");
+	w->p = p;
+	r = find(w, typed, resolve, e);
 	if (r == 0 && json)
 		r = print_json(w, e);
 	else if (r == 0)

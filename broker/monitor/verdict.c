@@ -49,7 +49,7 @@ static int refuse(struct monitor *m, const struct question *q, enum reason reaso
 		.port = q->target.port,
 	};
 
-	(void)policy_refusal(&q->target, reason, rule, addr, v.text, sizeof(v.text));
+	(void)policy_refusal(m->policy, &q->target, reason, rule, addr, v.text, sizeof(v.text));
 	if (reason != REASON_BAD_NAME)
 		memcpy(v.host, q->target.host, sizeof(v.host));
 	record_deny(m, q->serial, q->proto, q->target.host, q->target.port, reason, rule);
@@ -101,7 +101,7 @@ static int allow(struct monitor *m, const struct question *q, uint32_t flags,
 	}
 	memcpy(v.host, q->target.host, sizeof(v.host));
 	allowed_text(q->match.rule, v.text, sizeof(v.text));
-	(void)policy_refusal(&q->target, REASON_PRIVATE_ADDRESS, q->match.rule, NULL,
+	(void)policy_refusal(m->policy, &q->target, REASON_PRIVATE_ADDRESS, q->match.rule, NULL,
 			     v.private_text, sizeof(v.private_text));
 	return verdict_send(m, q->num, &v);
 }
@@ -218,7 +218,7 @@ int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candi
 	}
 	if (d.mask == 0) {
 		d.reason = (uint8_t)j.reason;
-		(void)policy_refusal(&c->target, j.reason, j.by, &j.refused, d.text,
+		(void)policy_refusal(m->policy, &c->target, j.reason, j.by, &j.refused, d.text,
 				     sizeof(d.text));
 		record_deny(m, c->serial, c->proto, c->target.host, c->target.port, j.reason, j.by);
 		notices_refused(&m->notices, c->target.host, c->target.port, d.text);

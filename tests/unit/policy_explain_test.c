@@ -88,7 +88,7 @@ static enum reason ask(struct policy *p, size_t i, struct target *t, char *buf, 
 		assert_int_equal(addr_parse(&a, refusals[i].addr), 0);
 		r = policy_judge_addr(p, t, &m, &a, false, &rule);
 	}
-	(void)policy_refusal(t, r, rule, refusals[i].addr ? &a : NULL, buf, room);
+	(void)policy_refusal(p, t, r, rule, refusals[i].addr ? &a : NULL, buf, room);
 	return r;
 }
 
@@ -153,6 +153,39 @@ static void third_line_allows_it_when_typed(void **state)
 	}
 }
 
+static void remedy_is_one_that_counts(void **state)
+{
+	char buf[MSG_TEXT_MAX + 1];
+	struct err e = { 0 };
+	struct target t;
+
+	(void)state;
+	assert_int_equal(target_parse(&t, "a.example", 80), 0);
+	for (size_t lock = 0; lock < 2; lock++) {
+		struct policy *p = policy_new(&ctx);
+		struct policy_match m;
+		struct addr a;
+
+		if (lock)
+			assert_int_equal(
+				policy_add_text(p, LAYER_ADMIN, "/a", "lock allow\n", 11, &e), 0);
+		else
+			policy_without_user_file(p);
+		assert_int_equal(policy_seal(p, NULL, NULL, &e), 0);
+		policy_match(p, &t, &m);
+		(void)policy_refusal(p, &t, m.reason, m.rule, NULL, buf, sizeof(buf));
+		assert_non_null(
+			strstr(buf, lock ? "only the administrator can allow it: locked by /a:1\n"
+					 : "weir run --allow a.example:80 ...\n"));
+		assert_int_equal(addr_parse(&a, "169.254.169.254"), 0);
+		(void)policy_refusal(p, &t, REASON_PRIVATE_ADDRESS, NULL, &a, buf, sizeof(buf));
+		if (!lock)
+			assert_non_null(strstr(buf, "weir run --allow a.example:80 --allow "
+						    "169.254.169.254:80 ...\n"));
+		policy_free(p);
+	}
+}
+
 static unsigned lines_of(const char *s)
 {
 	unsigned n = 0;
@@ -182,7 +215,7 @@ static void longest_words_still_make_three_whole_lines(void **state)
 	assert_int_equal(target_parse(&t, host, 443), 0);
 	policy_match(p, &t, &m);
 	assert_int_equal(m.reason, REASON_DENIED);
-	n = policy_refusal(&t, m.reason, m.rule, NULL, buf, sizeof(buf));
+	n = policy_refusal(p, &t, m.reason, m.rule, NULL, buf, sizeof(buf));
 	assert_int_equal(n, strlen(buf));
 	assert_int_equal(lines_of(buf), 3);
 	assert_int_equal(buf[strlen(buf) - 1], '\n');
@@ -197,11 +230,11 @@ static void every_reason_has_three_lines(void **state)
 	(void)state;
 	assert_int_equal(target_parse(&t, "a.example", 443), 0);
 	for (int r = 0; r < REASON_COUNT; r++) {
-		(void)policy_refusal(&t, (enum reason)r, NULL, NULL, buf, sizeof(buf));
+		(void)policy_refusal(NULL, &t, (enum reason)r, NULL, NULL, buf, sizeof(buf));
 		if (lines_of(buf) != 3)
 			fail_msg("%s: '%s'", reason_name((enum reason)r), buf);
 	}
-	(void)policy_refusal(NULL, REASON_BAD_NAME, NULL, NULL, buf, sizeof(buf));
+	(void)policy_refusal(NULL, NULL, REASON_BAD_NAME, NULL, NULL, buf, sizeof(buf));
 	assert_int_equal(lines_of(buf), 3);
 }
 
@@ -210,6 +243,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refusal_says_what_which_and_how),
 		cmocka_unit_test(third_line_allows_it_when_typed),
+		cmocka_unit_test(remedy_is_one_that_counts),
 		cmocka_unit_test(longest_words_still_make_three_whole_lines),
 		cmocka_unit_test(every_reason_has_three_lines),
 	};
