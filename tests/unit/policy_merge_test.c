@@ -227,7 +227,7 @@ static const struct {
 	  { { LAYER_ADMIN, "lock allow\n" }, { LAYER_USER, "include go\n" } },
 	  NULL,
 	  1,
-	  "preset go:3: 'allow' is locked by ADMIN:1: 4 lines are ignored" },
+	  "preset go:3: 'allow' is locked by ADMIN:1: 5 lines are ignored" },
 	{ "lock allow makes --preset an error",
 	  { { LAYER_ADMIN, "lock allow\n" }, { LAYER_FLAG, "include go" } },
 	  "preset go: 'allow' is locked by ADMIN:1",
