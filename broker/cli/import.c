@@ -136,9 +136,16 @@ static bool line_parses(const char *line, struct err *e)
 
 static void line_put(const struct import *im, const char *key, const char *value, const char *line)
 {
+	char shown[4 * LINE_MAX_BYTES];
 	struct err e = { 0 };
 	const char *why;
 
+	(void)escape_line(shown, sizeof(shown), line, strlen(line));
+	if (!str_eq(shown, line)) { /* it would not be what a person sees */
+		comment(im, "no equivalent: %s \"%s\": it has characters that hide or reorder text",
+			key, value);
+		return;
+	}
 	if (line_parses(line, &e)) {
 		(void)fprintf(im->out, "%s\n", line);
 		return;

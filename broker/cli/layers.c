@@ -260,14 +260,6 @@ static int add_flags(struct policy *pol, const struct layers_options *o, struct 
 	return 0;
 }
 
-static void tell_lock(void *arg, const char *text)
-{
-	const struct layers_options *o = arg;
-
-	if (!o->quiet)
-		note("%s", text);
-}
-
 static bool path_exists(const char *path)
 {
 	return faccessat(AT_FDCWD, path, F_OK, 0) == 0;
@@ -325,10 +317,53 @@ static int first_read(const struct layers_options *o, struct surroundings *at, s
 	return 0;
 }
 
+/* What policy_seal() says, kept until it is known whether it was said before */
+struct heard {
+	char text[2048];
+	size_t len;
+};
+
+static void hear(void *arg, const char *text)
+{
+	struct heard *h = arg;
+	int n = snprintf(h->text + h->len, sizeof(h->text) - h->len, "%s%s", h->len ? "\n" : "",
+			 text);
+
+	if (n > 0 && h->len + (size_t)n < sizeof(h->text))
+		h->len += (size_t)n;
+	else
+		h->text[h->len] = '\0';
+}
+
+static void heard_tell(struct surroundings *at, const struct heard *h,
+		       void (*tell)(void *arg, const char *text), void *arg)
+{
+	const char *from = h->text;
+
+	if (at->locks_told && str_eq(at->locks_told, h->text))
+		return;
+	free(at->locks_told);
+	at->locks_told = strdup(h->text);
+	while (tell && *from) {
+		char line[1024];
+		size_t n = strcspn(from, "\n");
+
+		(void)snprintf(line, sizeof(line), "%.*s", (int)n, from);
+		tell(arg, line);
+		from += n + (from[n] == '\n');
+	}
+}
+
+static void tell_person(void *arg, const char *text)
+{
+	(void)arg;
+	note("%s", text);
+}
+
 static int load(const struct layers_options *o, struct surroundings *at, struct policy **out,
 		struct err *e)
 {
-	struct layers_options arg = *o;
+	struct heard h = { .len = 0 };
 	struct policy *pol = NULL;
 	int r = person_read(&at->who, environ, e);
 
@@ -341,9 +376,10 @@ static int load(const struct layers_options *o, struct surroundings *at, struct 
 	if (r == 0)
 		r = first_read(o, at, e);
 	if (r == 0)
-		r = merge(o, at, false, tell_lock, &arg, &pol, e);
+		r = merge(o, at, false, hear, &h, &pol, e);
 	if (r < 0)
 		return r;
+	heard_tell(at, &h, o->quiet ? NULL : tell_person, NULL);
 	r = policy_check_grants(pol, path_exists, e);
 	if (r < 0)
 		policy_free(pol);
@@ -374,6 +410,7 @@ void surroundings_free(struct surroundings *at)
 		free(at->sources[i].told);
 	}
 	free(at->sources);
+	free(at->locks_told);
 	person_free(&at->who);
 	place_free(&at->place);
 	weir_dirs_free(&at->dirs);
@@ -463,10 +500,16 @@ int layers_reload(const struct layers_options *o, struct surroundings *at,
 		  void (*tell)(void *arg, const char *text), void *arg, struct policy **out,
 		  struct err *e)
 {
+	struct heard h = { .len = 0 };
+	int r;
+
 	for (size_t i = 0; i < at->nsources; i++)
 		if (!at->sources[i].fixed)
 			source_again(at, &at->sources[i], tell, arg);
-	return merge(o, at, true, NULL, NULL, out, e);
+	r = merge(o, at, true, hear, &h, out, e);
+	if (r == 0)
+		heard_tell(at, &h, tell, arg);
+	return r;
 }
 
 char **layers_files(const struct surroundings *at)

@@ -51,6 +51,7 @@ struct surroundings {
 	struct weir_dirs dirs;
 	struct layers_source *sources; /* lowest layer first */
 	size_t nsources;
+	char *locks_told; /* what was said about locks last */
 };
 
 /**

@@ -50,6 +50,8 @@ static const struct {
 	  "\n# no equivalent: filesystem.denyWrite" },
 	{ "{ // why\n \"sandbox\": { /* x */ \"network\": \"deny\", } }", "\nnetwork deny\n" },
 	{ "{\"sandbox\":{\"allowHosts\":[\"a.example\",],},}", "\nallow a.example\n" },
+	{ "{\"sandbox\":{\"allowWrite\":[\"/data/\xe2\x80\xaex\"]}}",
+	  "\n# no equivalent: sandbox.allowWrite \"/data/\\xe2\\x80\\xaex\"" },
 	{ "{\"sandbox\":{\"onUnavailable\":\"warn\"}}", "\non-unavailable warn\n" },
 	{ "{\"sandbox\":{\"onUnavailable\":\"maybe\"}}",
 	  "\n# no equivalent: onUnavailable \"maybe\"" },
