@@ -472,15 +472,16 @@ static int begin(struct monitor *m, struct err *e)
 	bool listed = policy_network(m->run->policy) == NETWORK_ALLOWLIST;
 	int r = sandbox_begin(m, e);
 
-	if (r == 0)
-		r = guard_begin(m, listed, e);
+	if (r < 0)
+		return r;
+	signals_start(m); /* the command may run before the rest is done */
+	r = guard_begin(m, listed, e);
 	if (r == 0 && listed)
 		r = worker_begin(m, e);
 	if (r < 0)
 		return r;
 	entry_begin(m);
 	live_start(m);
-	signals_start(m);
 	m->lock = lock_self;
 	return 0;
 }

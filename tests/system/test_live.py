@@ -421,6 +421,23 @@ def test_ten_thousand_rules_delay_no_transfer(net, policy):
         assert [r["cut"] for r in reloads(sb)] == [0]
 
 
+def test_an_address_that_this_machine_gets_meanwhile_is_its_own(fresh):
+    """What was another's a moment ago would now be reached on this machine"""
+    fresh.listen("93.184.216.34", 7000, echo)
+    with fresh.inside("--route", "proxy", allow=[f"{ONE}:*"]) as sb:
+        assert status(sb, ONE) == 200
+        here = fresh.listen("10.77.0.1", 7000)
+        fresh.ip("host", "addr", "add", "93.184.216.34/32", "dev", "lo")
+        time.sleep(1.1)	# OWN_REFRESH_S: nobody announces it
+        st, h, _ = sb.py("s, st, h, rest = connect(a); s.close(); result = st, h, rest",
+                         a=f"{ONE}:7000")
+        assert st == 403 and "private_address" in h["proxy-status"]
+        fresh.ip("host", "addr", "del", "93.184.216.34/32", "dev", "lo")
+        time.sleep(1.1)
+        assert status(sb, ONE) == 200
+        fresh.nothing_reached(here)
+
+
 # ---- the runtime entry ----
 
 @pytest.mark.parametrize("state", ["allowlist", "deny", "allow"])
