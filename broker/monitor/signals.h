@@ -8,7 +8,8 @@ struct monitor;
 /** signals_start() - from now on TERM INT HUP QUIT USR1 USR2 CONT WINCH go to the command and PIPE
  * is ignored (in the monitor alone: the other processes exist already) */
 void signals_start(struct monitor *m);
-/** signals_seen() - one has come. The second TERM, or ten seconds after the first, ends the sandbox */
+/** signals_seen() - one has come. The second TERM, or ten seconds after the first, ends the sandbox;
+ * one second where the command does not run yet */
 void signals_seen(struct monitor *m, int signo);
 /** signals_flush() - send what waits, as far as the shim takes it */
 void signals_flush(struct monitor *m);

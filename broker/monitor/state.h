@@ -33,6 +33,7 @@ struct run;
 #define DEATHS_S 60.0
 #define DRAIN_S 2.0  /* from EXITED to the end, whatever the others do */
 #define TERM_S 10.0  /* from the first TERM to the end of the sandbox */
+#define TERM_START_S 1.0 /* the same where the command does not run yet */
 #define READY_S 10.0 /* a worker that is not ready by then counts as dead */
 #define AUDIT_RETRY_S 0.1
 #define OWN_REFRESH_S 1.0
@@ -82,6 +83,7 @@ struct monitor {
 	ev_io shim_io, shim_out, shim_exit_io;
 	uint64_t signals; /* bit N: signal N waits to be passed on */
 	unsigned terms;	  /* SIGTERMs seen */
+	bool term_early;  /* the first one came before the command ran */
 	bool killed;	  /* the monitor killed the sandbox */
 	int status;	  /* what monitor_main() will return */
 	bool have_status;
