@@ -78,22 +78,42 @@ static enum addr_class class_plain(const struct addr *a)
 	return ADDR_PUBLIC;
 }
 
+/* The IPv4 address that @a holds by row @i of holders[]; false: none. */
+static bool held(const struct addr *a, size_t i, struct addr *inner)
+{
+	if (!addr_net_contains(&holders[i].net, a))
+		return false;
+	*inner = (struct addr){ .family = 4 };
+	for (size_t k = 0; k < 4; k++)
+		inner->b[k] = a->b[holders[i].at + k] ^ holders[i].turn;
+	return true;
+}
+
 enum addr_class addr_class_of(const struct addr *a)
 {
 	enum addr_class class = class_plain(a);
+	struct addr inner;
 
 	if (a->family != 4 && a->family != 6)
 		return ADDR_UNSPECIFIED;
 	for (size_t i = 0; i < ARRAY_LEN(holders) && class == ADDR_PUBLIC; i++) {
-		struct addr inner = { .family = 4 };
-
-		if (!addr_net_contains(&holders[i].net, a))
-			continue;
-		for (size_t k = 0; k < 4; k++)
-			inner.b[k] = a->b[holders[i].at + k] ^ holders[i].turn;
-		class = class_plain(&inner);
+		if (held(a, i, &inner))
+			class = class_plain(&inner);
 	}
 	return class;
+}
+
+bool addr_leads_to(const struct addr *a, const struct addr *own)
+{
+	struct addr inner;
+
+	if (addr_eq(a, own))
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(holders); i++) {
+		if (held(a, i, &inner) && addr_eq(&inner, own))
+			return true;
+	}
+	return false;
 }
 
 bool addr_class_is_private(enum addr_class c)

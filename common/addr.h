@@ -43,6 +43,9 @@ const char *addr_class_name(enum addr_class c);
  * 2001::/32 is classed itself. Own addresses are the caller's business. fd00:ec2::254 (metadata)
  * is link-local. Source: RFC 6890 and the IANA special-purpose registries */
 enum addr_class addr_class_of(const struct addr *a);
+/** addr_leads_to() - is @a the address @own, or does it hold it as addr_class_of() reads it? Whoever
+ * translates 64:ff9b::192.0.2.7 sends it to 192.0.2.7 */
+bool addr_leads_to(const struct addr *a, const struct addr *own);
 /** addr_class_is_private() - does the suffix word "private" admit this class? */
 bool addr_class_is_private(enum addr_class c);
 

@@ -365,6 +365,17 @@ int msg_get_dial(struct msg_rd *r, struct msg_dial *m)
 
 /* ---- monitor <-> nursery ---- */
 
+void msg_put_entry(struct msg_wr *w, const struct msg_entry *m)
+{
+	wr_str(w, m->name);
+}
+
+int msg_get_entry(struct msg_rd *r, struct msg_entry *m)
+{
+	rd_str(r, m->name, sizeof(m->name));
+	return rd_end(r);
+}
+
 void msg_put_started(struct msg_wr *w, const struct msg_started *m)
 {
 	wr_u32(w, m->pid);

@@ -42,7 +42,7 @@ enum msg_type {
 	MSG_STOP,
 	/* monitor -> nursery */
 	MSG_START, /* 1 descriptor: the worker's end of its socket; a worker still alive is killed first */
-	MSG_ENTRY,
+	MSG_ENTRY, /* 1 descriptor: the directory of the runtime entries. MSG_STOP: kill the worker */
 	/* nursery -> monitor */
 	MSG_STARTED,
 	MSG_ENDED,
@@ -192,7 +192,12 @@ struct msg_dial {
 
 /* ---- monitor <-> nursery ---- */
 
-/* START {} + 1 descriptor. STARTED, ENDED: */
+/* ENTRY + the directory, O_PATH: what to remove there when the monitor is gone without a word */
+#define MSG_ENTRY_MAX 32
+struct msg_entry {
+	char name[MSG_ENTRY_MAX + 1]; /* lower-case letters and digits; ".NAME" is removed too */
+};
+/* START {} + 1 descriptor. STOP {}. STARTED, ENDED: */
 struct msg_started {
 	uint32_t pid; /* in the nursery's pid namespace: information only */
 };
@@ -242,6 +247,7 @@ MSG_PAIR(stats);
 MSG_PAIR(config);
 MSG_PAIR(verdict);
 MSG_PAIR(dial);
+MSG_PAIR(entry);
 MSG_PAIR(started);
 MSG_PAIR(ended);
 MSG_PAIR(listeners);

@@ -13,19 +13,25 @@
 
 #define QUOTE_MAX 240 /* bytes of a rule or file name in a refusal */
 #define PLACE_MAX (HOST_MAX + 16)
+#define REMEDY_MAX 120 /* bytes of a rule that a person can be asked to type */
 
-const char *policy_rule_where(const struct policy_rule *r, char *buf, size_t room)
+const char *policy_origin_where(const struct policy_origin *o, char *buf, size_t room)
 {
 	char file[QUOTE_MAX + 1];
 
-	(void)escape_line(file, sizeof(file), r->origin->file, strlen(r->origin->file));
+	(void)escape_line(file, sizeof(file), o->file, strlen(o->file));
 	if (room == 0)
 		return buf;
-	if (r->origin->line == 0)
+	if (o->line == 0 || (o->layer == LAYER_BUILTIN && strcmp(o->file, "builtin") == 0))
 		(void)snprintf(buf, room, "%s", file);
 	else
-		(void)snprintf(buf, room, "%s:%u", file, r->origin->line);
+		(void)snprintf(buf, room, "%s:%u", file, o->line);
 	return buf;
+}
+
+const char *policy_rule_where(const struct policy_rule *r, char *buf, size_t room)
+{
+	return policy_origin_where(r->origin, buf, room);
 }
 
 /* HOST:PORT as it is typed */
@@ -108,28 +114,89 @@ static size_t rule_line(char *buf, size_t room, size_t n, enum reason reason,
 	return text_add(buf, room, n, "\n");
 }
 
-/* A name needs "private" on its own rule, and an address rule beside it where that is not enough. */
-static size_t private_line(char *buf, size_t room, size_t n, const struct target *t,
-			   const struct addr *addr)
+/* What the shell must not read itself stands in quotes. */
+static const char *quote(const char *word)
 {
-	char place[PLACE_MAX], text[ADDR_TEXT_MAX];
+	return strpbrk(word, "*[]? ") ? "'" : "";
+}
+
+/* The command that adds allow lines, where the user's file counts; else the options that stand for
+ * them. @second may be NULL */
+static size_t allow_line(char *buf, size_t room, size_t n, const struct policy *p,
+			 const char *first, const char *second)
+{
+	const char *one = quote(first), *two = second ? quote(second) : "";
+
+	if (p && p->no_user_file)
+		return text_add(buf, room, n, "to allow it: weir run --allow %s%s%s%s%s%s%s ...\n",
+				one, first, one, second ? " --allow " : "", two,
+				second ? second : "", two);
+	return text_add(buf, room, n, "to allow it: weir allow %s%s%s%s%s%s%s\n", one, first, one,
+			second ? " " : "", two, second ? second : "", two);
+}
+
+/* A name needs "private" on its own rule, and an address rule beside it where that is not enough. */
+static size_t private_line(char *buf, size_t room, size_t n, const struct policy *p,
+			   const struct target *t, const struct addr *addr)
+{
+	char place[PLACE_MAX], text[ADDR_TEXT_MAX], other[PLACE_MAX], words[PLACE_MAX + 16];
 	enum addr_class class = addr ? addr_class_of(addr) : ADDR_PRIVATE;
 	bool six = addr && addr->family == 6;
 
 	(void)place_text(t, place);
 	if (t->is_addr)
-		return text_add(buf, room, n, "to allow it: weir run --allow %s ...\n", place);
-	if (addr_class_is_private(class) || class == ADDR_PUBLIC)
-		return text_add(buf, room, n, "to allow it: weir run --allow '%s private' ...\n",
-				place);
-	return text_add(buf, room, n, "to allow it: weir run --allow %s --allow %s%s%s:%u ...\n",
-			place, six ? "[" : "", addr_format(addr, text), six ? "]" : "", t->port);
+		return allow_line(buf, room, n, p, place, NULL);
+	if (addr_class_is_private(class) || class == ADDR_PUBLIC) {
+		(void)snprintf(words, sizeof(words), "%s private", place);
+		return allow_line(buf, room, n, p, words, NULL);
+	}
+	(void)snprintf(other, sizeof(other), "%s%s%s:%u", six ? "[" : "", addr_format(addr, text),
+		       six ? "]" : "", t->port);
+	return allow_line(buf, room, n, p, place, other);
 }
 
-static size_t remedy_line(char *buf, size_t room, size_t n, const struct target *t,
-			  enum reason reason, const struct policy_rule *r, const struct addr *addr)
+/* No allow line outweighs a deny line: it has to go, and whose it is says how. */
+static size_t denied_line(char *buf, size_t room, size_t n, const struct policy_rule *r)
 {
-	char place[PLACE_MAX];
+	char name[PATTERN_TEXT_MAX], ports[PORTS_TEXT_MAX], what[PATTERN_TEXT_MAX + PORTS_TEXT_MAX];
+	const char *q;
+
+	if (!r)
+		return text_add(buf, room, n, "to allow it: take out the rule that denies it\n");
+	(void)snprintf(what, sizeof(what), "%s%s", pattern_format(r->pattern, name),
+		       pattern_ports_format(r->pattern, r->verdict, ports));
+	q = quote(what);
+	if (r->origin->layer == LAYER_USER && strlen(what) <= REMEDY_MAX)
+		return text_add(buf, room, n,
+				"to allow it: weir forget %s%s%s takes the rule out\n", q, what, q);
+	if (r->origin->layer == LAYER_FLAG && strlen(what) <= REMEDY_MAX)
+		return text_add(buf, room, n,
+				"to allow it: leave %s %s out; no allow rule outweighs it\n",
+				r->origin->file, what);
+	return text_add(buf, room, n,
+			"to allow it: take out the rule; no allow rule outweighs it\n");
+}
+
+/* A plain rule would not do: the name means this machine, or its rule for other ports is private. */
+static bool wants_private(const struct target *t, const struct policy_rule *r)
+{
+	static const char local[] = "localhost";
+	size_t len = strlen(t->host), n = sizeof(local) - 1;
+
+	if (t->is_addr)
+		return false;
+	if (len >= n && strcmp(t->host + len - n, local) == 0 &&
+	    (len == n || t->host[len - n - 1] == '.'))
+		return true;
+	return r && r->is_private;
+}
+
+static size_t remedy_line(char *buf, size_t room, size_t n, const struct policy *p,
+			  const struct target *t, enum reason reason, const struct policy_rule *r,
+			  const struct addr *addr)
+{
+	const struct policy_origin *lock = p ? policy_locked(p, "allow") : NULL;
+	char place[PLACE_MAX], words[PLACE_MAX + 16], where[QUOTE_MAX + 16];
 
 	switch (reason_status(reason)) {
 	case 403:
@@ -140,15 +207,16 @@ static size_t remedy_line(char *buf, size_t room, size_t n, const struct target 
 		return text_add(buf, room, n,
 				"the policy is not the cause: look at the host or the network\n");
 	}
-	if (reason == REASON_PRIVATE_ADDRESS)
-		return private_line(buf, room, n, t, addr);
 	if (reason == REASON_DENIED)
-		return text_add(buf, room, n,
-				"to allow it: take out the rule%s%s; no allow rule outweighs it\n",
-				r && r->origin->line == 0 ? " given as " : "",
-				r && r->origin->line == 0 ? r->origin->file : "");
-	return text_add(buf, room, n, "to allow it: weir run --allow %s ...\n",
-			place_text(t, place));
+		return denied_line(buf, room, n, r);
+	if (lock)
+		return text_add(buf, room, n, "only the administrator can allow it: locked by %s\n",
+				policy_origin_where(lock, where, sizeof(where)));
+	if (reason == REASON_PRIVATE_ADDRESS)
+		return private_line(buf, room, n, p, t, addr);
+	(void)snprintf(words, sizeof(words), "%s%s", place_text(t, place),
+		       wants_private(t, r) ? " private" : "");
+	return allow_line(buf, room, n, p, words, NULL);
 }
 
 /* No target came of what was asked for */
@@ -161,8 +229,9 @@ static size_t bad_name(char *buf, size_t room)
 		"write the host as it is known in DNS, or an address in its usual spelling\n");
 }
 
-size_t policy_refusal(const struct target *t, enum reason reason, const struct policy_rule *rule,
-		      const struct addr *addr, char *buf, size_t room)
+size_t policy_refusal(const struct policy *p, const struct target *t, enum reason reason,
+		      const struct policy_rule *rule, const struct addr *addr, char *buf,
+		      size_t room)
 {
 	char place[PLACE_MAX], text[ADDR_TEXT_MAX];
 	size_t n = 0;
@@ -175,5 +244,32 @@ size_t policy_refusal(const struct target *t, enum reason reason, const struct p
 			     addr_class_name(addr_class_of(addr)));
 	n = text_add(buf, room, n, "\n");
 	n = rule_line(buf, room, n, reason, rule);
-	return remedy_line(buf, room, n, t, reason, rule, addr);
+	return remedy_line(buf, room, n, p, t, reason, rule, addr);
+}
+
+size_t policy_change(const struct policy *p, const struct target *t, enum reason reason,
+		     const struct policy_rule *rule, const struct addr *addr, char *buf,
+		     size_t room)
+{
+	const struct policy_origin *lock = policy_locked(p, "deny");
+	char place[PLACE_MAX], where[QUOTE_MAX + 16];
+	const char *q = quote(place_text(t, place));
+	size_t n;
+
+	if (!buf || room == 0)
+		return 0;
+	*buf = '\0';
+	if (reason == REASON_RULE || reason == REASON_NONE) {
+		if (lock)
+			return text_add(buf, room, 0, "the administrator locks deny: %s",
+					policy_origin_where(lock, where, sizeof(where)));
+		if (p->no_user_file)
+			return text_add(buf, room, 0, "to deny it: weir run --deny %s%s%s ...", q,
+					place, q);
+		return text_add(buf, room, 0, "to deny it: weir deny %s%s%s", q, place, q);
+	}
+	n = remedy_line(buf, room, 0, p, t, reason, rule, addr);
+	if (n > 0 && buf[n - 1] == '\n')
+		buf[--n] = '\0';
+	return n;
 }

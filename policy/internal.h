@@ -105,6 +105,15 @@ int pattern_parse(struct arena *a, const struct place *at, const struct word *w,
 		  enum policy_verdict verdict, bool checked, struct policy_pattern **out,
 		  struct err *e);
 bool pattern_has_port(const struct policy_pattern *p, uint16_t port);
+/** pattern_same() - the same hosts or addresses, whatever the ports */
+bool pattern_same(const struct policy_pattern *a, const struct policy_pattern *b);
+enum ports_relation { PORTS_APART, PORTS_OVERLAP, PORTS_COVERED, PORTS_SAME };
+/** pattern_ports() - how the ports of @a lie to those of @b; PORTS_COVERED: all of @a are in @b */
+enum ports_relation pattern_ports(const struct policy_pattern *a, const struct policy_pattern *b);
+/** pattern_ports_format() - ":443,8000-8010", "" where they are the default of @verdict */
+#define PORTS_TEXT_MAX (POLICY_PORTS_MAX * 12 + 2)
+const char *pattern_ports_format(const struct policy_pattern *p, enum policy_verdict verdict,
+				 char buf[PORTS_TEXT_MAX]);
 /** pattern_format() - "*.example.org", "10.1.0.0/16", "[fd00::/8]" without ports */
 #define PATTERN_TEXT_MAX (HOST_MAX + 3)
 const char *pattern_format(const struct policy_pattern *p, char buf[PATTERN_TEXT_MAX]);
@@ -162,6 +171,8 @@ struct line {
 		} lock;
 	} u;
 	const struct line *locked_by; /* merge.c: struck */
+	const struct line *repeats;   /* lint.c: an earlier line says the same */
+	const struct line *dead_by;   /* lint.c: a deny line leaves nothing of this one */
 	struct line *next;
 };
 struct line_list {
@@ -188,7 +199,7 @@ struct policy {
 	struct policy_context ctx;
 	struct line_list lines[LAYER_COUNT];
 	size_t nlines;
-	bool sealed;
+	bool sealed, live, no_user_file;
 
 	const struct line *locks[KEY_COUNT];
 	const struct line *set[SET_COUNT]; /* the line that decides, NULL: the default */

@@ -14,6 +14,8 @@ struct hits {
 	uint16_t port;
 	const struct policy_rule *allow, *deny, *port_only;
 	bool is_private, no_sni;
+	struct policy_said *said; /* explanation: every rule on the way; NULL: none wanted */
+	size_t nsaid, max;
 };
 
 /* Exact and address rules, then the longest suffix or prefix, then "*". */
@@ -47,10 +49,23 @@ static void keep_better(const struct policy_rule **best, const struct policy_rul
 		*best = r;
 }
 
+static void say(struct hits *h, const struct policy_rule *r, bool port)
+{
+	for (size_t i = 0; i < h->nsaid; i++)
+		if (h->said[i].rule == r)
+			return;
+	if (h->nsaid < h->max)
+		h->said[h->nsaid++] = (struct policy_said){ .rule = r,
+							    .standing = port ? SAID_BEATEN
+									     : SAID_OTHER_PORT };
+}
+
 static void hit(struct hits *h, const struct policy_rule *r)
 {
 	bool port = pattern_has_port(r->pattern, h->port);
 
+	if (h->said)
+		say(h, r, port);
 	if (r->verdict == POLICY_DENY) {
 		if (port)
 			keep_better(&h->deny, r);
@@ -171,6 +186,18 @@ static const struct policy_rule *addr_denied(const struct policy *p, const struc
 	return h.deny;
 }
 
+static void hit_all(const struct policy *p, const struct target *t, struct hits *h)
+{
+	if (t->is_addr) {
+		hit_nets(p, h, &t->addr);
+		if (!h->deny)
+			h->deny = addr_denied(p, &t->addr, t->port);
+	} else {
+		hit_names(p, h, t->host);
+	}
+	hit_any(p, h);
+}
+
 static void verdict(struct policy_match *m, const struct hits *h)
 {
 	*m = (struct policy_match){ .verdict = POLICY_DENY, .reason = REASON_NO_RULE };
@@ -194,15 +221,96 @@ void policy_match(const struct policy *p, const struct target *t, struct policy_
 	struct hits h = { .port = t->port };
 
 	assert(p->sealed);
-	if (t->is_addr) {
-		hit_nets(p, &h, &t->addr);
-		if (!h.deny)
-			h.deny = addr_denied(p, &t->addr, t->port);
-	} else {
-		hit_names(p, &h, t->host);
-	}
-	hit_any(p, &h);
+	hit_all(p, t, &h);
 	verdict(m, &h);
+}
+
+/* ---- explanation ---- */
+
+/* One pattern by itself, for lines that are in no index: those that a lock strikes. */
+static bool pattern_names(const struct policy_pattern *t, const struct target *target)
+{
+	size_t len = strlen(target->host), n = t->name_len;
+	bool tail = !target->is_addr && len >= n && t->kind != PATTERN_NET &&
+		    t->kind != PATTERN_ANY && memcmp(target->host + len - n, t->name, n) == 0;
+
+	switch (t->kind) {
+	case PATTERN_ANY:
+		return true;
+	case PATTERN_NET:
+		return target->is_addr && addr_net_contains(&t->net, &target->addr);
+	case PATTERN_EXACT:
+		return tail && len == n;
+	case PATTERN_BELOW:
+		return tail && len > n && target->host[len - n - 1] == '.';
+	case PATTERN_SUFFIX:
+		return tail && (len == n || target->host[len - n - 1] == '.');
+	}
+	return false;
+}
+
+static void say_locked(const struct policy *p, const struct target *t, struct hits *h)
+{
+	for (size_t k = 0; k < LAYER_COUNT; k++)
+		for (const struct line *l = p->lines[k].first; l; l = l->next) {
+			if (!l->locked_by || (l->key != KEY_ALLOW && l->key != KEY_DENY) ||
+			    !pattern_names(l->u.rule.pattern, t) || h->nsaid == h->max)
+				continue;
+			h->said[h->nsaid++] = (struct policy_said){ .rule = &l->u.rule,
+								    .standing = SAID_LOCKED,
+								    .lock = &l->locked_by->origin };
+		}
+}
+
+/* The deciding rule first, then by the order in which rules win */
+static void say_order(struct policy_said *said, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		struct policy_said s = said[i];
+		size_t k = i;
+
+		for (; k > 0; k--) {
+			const struct policy_said *o = &said[k - 1];
+			unsigned a = weight(s.rule->pattern), b = weight(o->rule->pattern);
+
+			if (s.standing != o->standing ? s.standing > o->standing
+			    : s.rule->verdict != o->rule->verdict
+				    ? s.rule->verdict != POLICY_DENY
+				    : a < b || (a == b &&
+						s.rule->pattern->order <= o->rule->pattern->order))
+				break;
+			said[k] = *o;
+		}
+		said[k] = s;
+	}
+}
+
+size_t policy_matching(const struct policy *p, const struct target *t, struct policy_said *out,
+		       size_t max)
+{
+	struct hits h = { .port = t->port, .said = out, .max = max };
+	struct policy_match m;
+
+	assert(p->sealed);
+	hit_all(p, t, &h);
+	verdict(&m, &h);
+	if (m.rule && m.reason != REASON_PORT) {
+		say(&h, m.rule, true); /* a deny rule for the IPv4 inside an address */
+		for (size_t i = 0; i < h.nsaid; i++)
+			if (out[i].rule == m.rule)
+				out[i].standing = SAID_DECIDES;
+	}
+	say_locked(p, t, &h);
+	say_order(out, h.nsaid);
+	return h.nsaid;
+}
+
+const struct policy_origin *policy_locked(const struct policy *p, const char *keyword)
+{
+	for (size_t k = 0; k < KEY_COUNT; k++)
+		if (p->locks[k] && strcmp(keyword, keyword_name((enum keyword)k)) == 0)
+			return &p->locks[k]->origin;
+	return NULL;
 }
 
 /* Does an allow address rule name this address and port, whatever its class? */

@@ -46,7 +46,7 @@ static int line_lock(struct merge *m, struct line *l)
 
 	if (!lock || l->origin.layer <= LAYER_ADMIN)
 		return 0;
-	if (l->origin.layer == LAYER_FLAG) {
+	if (l->origin.layer == LAYER_FLAG && !m->p->live) {
 		(void)err_set(m->e, 0, "%s: '%s' is locked by %s:%u", l->origin.file,
 			      keyword_name(l->key), lock->origin.file, lock->origin.line);
 		return err_fix(m->e, "leave the option out, or ask the administrator");
@@ -128,7 +128,9 @@ static void rule_add(struct merge *m, struct policy_rule *r)
 		m->p->has_nets = true;
 }
 
-static int audit_check(const struct merge *m, const struct line *l)
+/* Return: 1 when the line is struck (only live: what runs cannot be refused any more), 0 when it
+ * stands, -EINVAL */
+static int audit_check(const struct merge *m, struct line *l)
 {
 	const struct line *by = m->admin_required;
 	bool weaker = (l->u.set.what == SET_AUDIT_SINK && l->u.set.number == AUDIT_OFF) ||
@@ -137,16 +139,20 @@ static int audit_check(const struct merge *m, const struct line *l)
 
 	if (!by || !weaker)
 		return 0;
+	if (m->p->live) {
+		l->locked_by = by;
+		return 1;
+	}
 	return place_error(&at, l->column, m->e, "'%s': %s:%u says 'audit required'", l->u.set.word,
 			   by->origin.file, by->origin.line);
 }
 
-static int setting_add(struct merge *m, const struct line *l)
+static int setting_add(struct merge *m, struct line *l)
 {
 	int r = audit_check(m, l);
 
-	if (r < 0)
-		return r;
+	if (r != 0)
+		return r < 0 ? r : 0;
 	m->p->set[l->u.set.what] = l;
 	if (l->u.set.what == SET_AUDIT_REQUIRED && l->u.set.number &&
 	    l->origin.layer == LAYER_ADMIN)

@@ -284,6 +284,10 @@ static int parse_network(struct parser *ps, struct line *l)
 					     [NETWORK_ALLOW] = "allow",
 					     NULL };
 
+	if (ps->at.layer == LAYER_PROJECT && ps->n > 1 && str_eq(ps->w[1].s, words[NETWORK_ALLOW]))
+		return place_error(
+			&ps->at, ps->w[1].column, ps->e,
+			"'allow': a project's file may not take the network's bounds away");
 	return set_choice(ps, l, SET_NETWORK, words, NULL, "deny, allowlist or allow");
 }
 

@@ -128,6 +128,17 @@ static int cut_url(const struct spec *s, const char *scheme_end)
 	return err_fix(s->e, "write the host alone: %.*s", (int)strcspn(host, "/:?#"), host);
 }
 
+static int cut_colons(const struct spec *s)
+{
+	struct addr_net net;
+
+	(void)place_error(s->at, s->w->column, s->e,
+			  "'%s' has more than one ':': expected HOST:PORTS", s->w->s);
+	if (addr_net_parse(&net, s->w->s) == 0)
+		return err_fix(s->e, "write an IPv6 address in brackets: [%s]", s->w->s);
+	return err_fix(s->e, "write an IPv6 address in brackets, for example [fd00::/8]:443");
+}
+
 /* HOST[:PORTS], [ADDRESS][:PORTS] */
 static int spec_cut(struct spec *s)
 {
@@ -137,15 +148,13 @@ static int spec_cut(struct spec *s)
 		return cut_bracket(s);
 	if (url)
 		return cut_url(s, url);
-	if (strchr(text, '@'))
-		return place_error(s->at, s->w->column, s->e,
-				   "'%s' has a user name in it: expected a host name", text);
-	if (colon && strchr(text, ':') != colon) {
+	if (strchr(text, '@')) {
 		(void)place_error(s->at, s->w->column, s->e,
-				  "'%s' has more than one ':': expected HOST:PORTS", text);
-		return err_fix(s->e,
-			       "write an IPv6 address in brackets, for example [fd00::/8]:443");
+				  "'%s' has a user name in it: expected a host name", text);
+		return err_fix(s->e, "write the host alone: %s", strrchr(text, '@') + 1);
 	}
+	if (colon && strchr(text, ':') != colon)
+		return cut_colons(s);
 	s->host = text;
 	s->host_len = colon ? (size_t)(colon - text) : strlen(text);
 	s->ports = colon ? colon + 1 : NULL;
@@ -244,11 +253,18 @@ static int net_parse(const struct spec *s, struct policy_pattern *p)
 static int bad_net(const struct spec *s)
 {
 	const char *slash = memchr(s->host, '/', s->host_len);
+	char host[HOST_MAX + 1];
 
 	if (memchr(s->host, '%', s->host_len))
 		return place_error(s->at, s->w->column, s->e,
 				   "'%s' names a zone: expected an address without %%ZONE",
 				   s->w->s);
+	if (slash && !s->bracket &&
+	    name_canon(s->host, (size_t)(slash - s->host), host) == NAME_OK) {
+		(void)place_error(s->at, s->w->column, s->e,
+				  "'%s' has a path: expected a host name", s->w->s);
+		return err_fix(s->e, "write the host alone: %s", host);
+	}
 	return place_error(s->at, s->w->column, s->e, "'%s' is not an address%s: expected %s",
 			   s->w->s, slash ? " and prefix whose other bits are zero" : "",
 			   s->bracket ? "IPv6, for example [fd00::/8]:443"
@@ -315,6 +331,58 @@ bool pattern_has_port(const struct policy_pattern *p, uint16_t port)
 		if (port >= p->ports[i].low && port <= p->ports[i].high)
 			return true;
 	return false;
+}
+
+bool pattern_same(const struct policy_pattern *a, const struct policy_pattern *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	if (a->kind == PATTERN_NET)
+		return a->net.prefix == b->net.prefix && addr_eq(&a->net.base, &b->net.base);
+	return a->name_len == b->name_len &&
+	       (a->name_len == 0 || memcmp(a->name, b->name, a->name_len) == 0);
+}
+
+enum ports_relation pattern_ports(const struct policy_pattern *a, const struct policy_pattern *b)
+{
+	bool both = false, only_a = false, only_b = false;
+
+	if (a->all_ports && b->all_ports)
+		return PORTS_SAME;
+	for (unsigned port = 1; port <= 65535; port++) {
+		bool in_a = pattern_has_port(a, (uint16_t)port);
+		bool in_b = pattern_has_port(b, (uint16_t)port);
+
+		both |= in_a && in_b;
+		only_a |= in_a && !in_b;
+		only_b |= in_b && !in_a;
+	}
+	if (!both)
+		return PORTS_APART;
+	if (only_a)
+		return PORTS_OVERLAP;
+	return only_b ? PORTS_COVERED : PORTS_SAME;
+}
+
+const char *pattern_ports_format(const struct policy_pattern *p, enum policy_verdict verdict,
+				 char buf[PORTS_TEXT_MAX])
+{
+	size_t n = 0;
+
+	buf[0] = '\0';
+	if (p->all_ports) {
+		(void)snprintf(buf, PORTS_TEXT_MAX, "%s", verdict == POLICY_DENY ? "" : ":*");
+		return buf;
+	}
+	if (verdict != POLICY_DENY && p->nports == 2 && p->ports[0].low == 80 &&
+	    p->ports[0].high == 80 && p->ports[1].low == 443 && p->ports[1].high == 443)
+		return buf;
+	for (size_t i = 0; i < p->nports; i++) {
+		n = text_add(buf, PORTS_TEXT_MAX, n, "%c%u", i ? ',' : ':', p->ports[i].low);
+		if (p->ports[i].high != p->ports[i].low)
+			n = text_add(buf, PORTS_TEXT_MAX, n, "-%u", p->ports[i].high);
+	}
+	return buf;
 }
 
 const char *pattern_format(const struct policy_pattern *p, char buf[PATTERN_TEXT_MAX])

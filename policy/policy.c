@@ -41,6 +41,17 @@ struct policy *policy_new(const struct policy_context *ctx)
 	return p;
 }
 
+void policy_live(struct policy *p)
+{
+	assert(!p->sealed);
+	p->live = true;
+}
+
+void policy_without_user_file(struct policy *p)
+{
+	p->no_user_file = true;
+}
+
 void policy_free(struct policy *p)
 {
 	if (!p)

@@ -101,6 +101,18 @@ int policy_add_flag(struct policy *p, const char *flag, const char *keyword, con
 int policy_seal(struct policy *p, void (*warn)(void *arg, const char *text), void *arg,
 		struct err *e);
 
+/** policy_live() - before policy_seal(): the sandbox runs already, so a flag that is locked by now and
+ * an audit line that the administrator's "audit required" rules out are struck instead of refused */
+void policy_live(struct policy *p);
+/** policy_without_user_file() - the user's own file is left out, so that no remedy names it */
+void policy_without_user_file(struct policy *p);
+/**
+ * policy_lint() - find lines that say nothing new and allow lines that a deny line leaves nothing of
+ * After policy_seal(); policy_show() then says so too. Presets' lines are not looked at.
+ * @tell: called for each, may be NULL
+ * Return: how many were found */
+size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), void *arg);
+
 /**
  * policy_check_grants() - mark the grants that @exists says are not there
  * A file's read or write grant becomes inactive; the first one of a flag is an error.
@@ -146,15 +158,86 @@ enum reason policy_judge_addr(const struct policy *p, const struct target *t,
  * (the rule has private, or address rules exist) */
 bool policy_needs_candidates(const struct policy *p, const struct policy_match *m);
 
+/**
+ * policy_change() - the one line that would change the verdict, without LF
+ * @reason: REASON_RULE or REASON_NONE when it is allowed, else why not. Knows the locks.
+ * Return: bytes written without the NUL */
+size_t policy_change(const struct policy *p, const struct target *t, enum reason reason,
+		     const struct policy_rule *rule, const struct addr *addr, char *buf,
+		     size_t room);
+
+/** struct policy_said - one rule that speaks about a target, and what became of it */
+struct policy_said {
+	const struct policy_rule *rule;
+	enum policy_standing {
+		SAID_DECIDES,
+		SAID_BEATEN, /* by the deciding rule; an allow rule's suffix words count all the same */
+		SAID_OTHER_PORT,
+		SAID_LOCKED /* struck by an administrator's lock */
+	} standing;
+	const struct policy_origin *lock; /* for SAID_LOCKED */
+};
+/**
+ * policy_matching() - every rule that names the target, the deciding one first
+ * By the same walk as policy_match(); struck lines besides.
+ * Return: how many are in @out, at most @max */
+size_t policy_matching(const struct policy *p, const struct target *t, struct policy_said *out,
+		       size_t max);
+/** policy_locked() - the administrator's line that locks @keyword, or NULL */
+const struct policy_origin *policy_locked(const struct policy *p, const char *keyword);
+/** policy_origin_where() - "FILE:LINE", "--allow", "builtin" or "preset python:3", escaped, into @buf.
+ * Return: @buf */
+const char *policy_origin_where(const struct policy_origin *o, char *buf, size_t room);
+/** policy_layer_name() - "builtin", "administrator", "user", … */
+const char *policy_layer_name(enum policy_layer layer);
+
+/* ---- what people type: words.c of the command line, edit.c ---- */
+
+#define POLICY_WORDS_TEXT_MAX 1024
+/**
+ * policy_target_words() - an argument, which may be a URL, as the words of a policy line
+ * "https://user@pypi.org/simple" is "pypi.org", "ssh://git.example:2222/x private" is
+ * "git.example:2222 private", anything else is itself. Nothing of it is judged.
+ * Return: 0, or -EINVAL with what to write instead */
+int policy_target_words(const char *arg, char out[POLICY_WORDS_TEXT_MAX], struct err *e);
+/**
+ * policy_target_parse() - one host and one port as a person types them: HOST, HOST:PORT, a URL;
+ * Unicode is taken. Without a port: the scheme's, else 443.
+ * Return: 0, or -EINVAL / -ENOMEM with @e */
+int policy_target_parse(const char *arg, struct target *t, struct err *e);
+
+enum policy_edit_verb { EDIT_ALLOW, EDIT_DENY, EDIT_FORGET };
+/** struct policy_edit - one change of a policy file's text */
+struct policy_edit {
+	enum policy_edit_verb verb;
+	const char *words;			   /* from policy_target_words() */
+	const char *file;			   /* for messages */
+	void (*tell)(void *arg, const char *text); /* each line taken out or put in; may be NULL */
+	void *arg;
+};
+/**
+ * policy_edit_text() - the text of a policy file with one rule more, or without one
+ * Allow and deny take out the opposite lines for the same hosts that would outweigh or be outweighed,
+ * and put one line at the end unless it stands there already. Forget takes out each allow and deny line
+ * for the hosts, whatever its ports, or with exactly the ports when @words names some. Every other
+ * byte stays. The text must parse as the user's layer, before and after.
+ * @out: for free()
+ *
+ * Return: 1 when it changed, 0 when not (@out is not set then), or -EINVAL / -ENOMEM with @e */
+int policy_edit_text(const struct policy_edit *how, const char *text, size_t len, char **out,
+		     size_t *out_len, struct err *e);
+
 /** policy_rule_where() - "FILE:LINE" or "--allow" into @buf. Return: @buf */
 const char *policy_rule_where(const struct policy_rule *r, char *buf, size_t room);
 /**
  * policy_refusal() - the three lines of a refusal: what happened; which rule, or that none matches;
  * what to type to allow it. Used for the wire, the terminal and explanation alike.
+ * @p:    whose locks and layers decide what is worth typing; may be NULL
  * @addr: for REASON_PRIVATE_ADDRESS the address, may be NULL
  * Return: bytes written without the NUL; each line ends in LF */
-size_t policy_refusal(const struct target *t, enum reason reason, const struct policy_rule *rule,
-		      const struct addr *addr, char *buf, size_t room);
+size_t policy_refusal(const struct policy *p, const struct target *t, enum reason reason,
+		      const struct policy_rule *rule, const struct addr *addr, char *buf,
+		      size_t room);
 
 /** policy_show() - the merged policy as text with origins (weir policy show) */
 void policy_show(const struct policy *p, FILE *out);

@@ -23,6 +23,11 @@ static const char *const layer_names[] = {
 };
 static_assert(ARRAY_LEN(layer_names) == LAYER_COUNT, "each layer has its name");
 
+const char *policy_layer_name(enum policy_layer layer)
+{
+	return layer_names[layer];
+}
+
 /* ---- which lines count ---- */
 
 enum standing { STANDS, LOCKED, INACTIVE, OVERRIDDEN };
@@ -58,17 +63,6 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 
 /* ---- text ---- */
 
-static void where_text(const struct policy_origin *o, char *buf, size_t room)
-{
-	char file[1024];
-
-	(void)escape_line(file, sizeof(file), o->file, strlen(o->file));
-	if (o->line == 0 || (o->layer == LAYER_BUILTIN && str_eq(o->file, "builtin")))
-		(void)snprintf(buf, room, "%s", file);
-	else
-		(void)snprintf(buf, room, "%s:%u", file, o->line);
-}
-
 static void note_text(const struct policy *p, const struct line *l, char *buf, size_t room)
 {
 	const struct policy_origin *by = NULL;
@@ -78,7 +72,11 @@ static void note_text(const struct policy *p, const struct line *l, char *buf, s
 	*buf = '\0';
 	switch (line_standing(p, l)) {
 	case STANDS:
-		return;
+		if (!l->repeats && !l->dead_by)
+			return;
+		word = l->repeats ? "says no more than " : "never applies: denied by ";
+		by = l->repeats ? &l->repeats->origin : &l->dead_by->origin;
+		break;
 	case LOCKED:
 		word = "locked by ";
 		by = &l->locked_by->origin;
@@ -94,7 +92,7 @@ static void note_text(const struct policy *p, const struct line *l, char *buf, s
 					   : &p->set[l->u.set.what]->origin;
 		break;
 	}
-	where_text(by, where, sizeof(where));
+	(void)policy_origin_where(by, where, sizeof(where));
 	(void)snprintf(buf, room, ", %s%s", word, where);
 }
 
@@ -112,7 +110,7 @@ static void show_line(const struct policy *p, const struct line *l, FILE *out)
 	bool stands = line_standing(p, l) == STANDS && is_said_again(l);
 
 	(void)escape_line(text, sizeof(text), l->origin.text, strlen(l->origin.text));
-	where_text(&l->origin, where, sizeof(where));
+	(void)policy_origin_where(&l->origin, where, sizeof(where));
 	note_text(p, l, why, sizeof(why));
 	(void)fprintf(out, "%s%-*s # %s%s\n", stands ? "" : "# ",
 		      stands ? ORIGIN_COLUMN : ORIGIN_COLUMN - 2, text, where, why);
@@ -211,6 +209,14 @@ static json_t *json_line(const struct policy *p, const struct line *l)
 		r |= json_object_set_new(o, "locked_by", json_text(l->locked_by->origin.file));
 		r |= json_object_set_new(o, "locked_by_line",
 					 json_integer(l->locked_by->origin.line));
+	}
+	if (l->repeats || l->dead_by) {
+		const struct line *by = l->repeats ? l->repeats : l->dead_by;
+
+		r |= json_object_set_new(o, l->repeats ? "repeats" : "denied_by",
+					 json_text(by->origin.file));
+		r |= json_object_set_new(o, l->repeats ? "repeats_line" : "denied_by_line",
+					 json_integer(by->origin.line));
 	}
 	r |= json_detail(o, l);
 	if (r == 0)

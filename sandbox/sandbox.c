@@ -93,6 +93,31 @@ static bool sysctl_is(const char *name, const char *want)
 	return str_eq(text, want);
 }
 
+static const char *forbidden_kind(void)
+{
+	static const char *const kinds[] = { "user", "mnt", "pid", "net", "ipc", "uts", "cgroup" };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "user/max_%s_namespaces", kinds[i]);
+		if (sysctl_is(name, "0"))
+			return kinds[i];
+	}
+	return NULL;
+}
+
+void sandbox_explain(struct err *e)
+{
+	const char *kind = e->num == ENOSPC ? forbidden_kind() : NULL;
+
+	if (!kind)
+		return;
+	e->unavailable = true; /* unlike a limit that is reached just now */
+	(void)err_why(e, "user.max_%s_namespaces is 0", kind);
+	(void)err_fix(e, "sudo sysctl user.max_%s_namespaces=15000", kind);
+}
+
 static int namespaces_refused(struct err *e)
 {
 	const int num = e->num;
@@ -111,10 +136,6 @@ static int namespaces_refused(struct err *e)
 	if (sysctl_is("kernel/unprivileged_userns_clone", "0")) {
 		(void)err_why(e, "kernel.unprivileged_userns_clone is 0");
 		return err_fix(e, "sudo sysctl kernel.unprivileged_userns_clone=1");
-	}
-	if (sysctl_is("user/max_user_namespaces", "0")) {
-		(void)err_why(e, "user.max_user_namespaces is 0");
-		return err_fix(e, "sudo sysctl user.max_user_namespaces=15000");
 	}
 	if (num == ENOSPC || num == EUSERS) {
 		(void)err_why(

@@ -16,6 +16,11 @@ struct err;
 int cmd_run(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_test(int argc, char **argv);
+int cmd_allow(int argc, char **argv);
+int cmd_deny(int argc, char **argv);
+int cmd_forget(int argc, char **argv);
+int cmd_trust(int argc, char **argv);
+int cmd_untrust(int argc, char **argv);
 
 /** cli_fail() - print @e. Return: EXIT_WEIR, or 126 or 127 when @e came with that status */
 int cli_fail(const struct err *e);

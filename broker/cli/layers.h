@@ -33,11 +33,25 @@ struct layers_options {
 	bool quiet; /* no notices on stderr */
 };
 
+/** struct layers_source - one file of the policy as it was read last */
+struct layers_source {
+	int layer;  /* enum policy_layer */
+	char *name; /* as messages spell it: the path, or -p's own word */
+	char *path; /* absolute */
+	char *text; /* the last good bytes; NULL: no such layer */
+	size_t len;
+	bool fixed; /* a pipe or device: read once */
+	char *told; /* what was said about it last: each thing is said once */
+};
+
 /** struct surroundings - who runs weir, from where, and where weir's own files are */
 struct surroundings {
 	struct person who;
 	struct place place;
 	struct weir_dirs dirs;
+	struct layers_source *sources; /* lowest layer first */
+	size_t nsources;
+	char *locks_told; /* what was said about locks last */
 };
 
 /**
@@ -54,7 +68,7 @@ void layers_options_free(struct layers_options *o);
 /**
  * layers_load() - change to -C, find P, read every layer, merge
  * Changes the working directory of this process when -C is given. Prints notices (a `.weir/policy`
- * that is not read, locked lines) with note() unless quiet. A file layer's grant whose path is
+ * that is not trusted, locked lines) with note() unless quiet. A file layer's grant whose path is
  * missing is marked inactive; a flag's is an error.
  * @out: the sealed policy, for policy_free()
  * @at:  for surroundings_free(); untouched on failure
@@ -63,6 +77,38 @@ void layers_options_free(struct layers_options *o);
 int layers_load(const struct layers_options *o, struct policy **out, struct surroundings *at,
 		struct err *e);
 void surroundings_free(struct surroundings *at);
+
+/**
+ * layers_reload() - read the files of layers_load() again and merge
+ * For the monitor, also once it is locked: of the kernel it asks openat, fstat, fstatat, readlinkat,
+ * read and close, nothing else; it changes no directory. A file that is broken, has vanished or, a
+ * project's, is not what was trusted keeps its last good text, and @tell says so, once per state;
+ * the other files count as they are now.
+ * @at: from layers_load(), with the same @o; remembers what was good. May be kept in one struct with
+ *	the options and handed on as a pointer
+ * @out: the sealed policy, for policy_free()
+ *
+ * Options that an administrator's lock rules out by now are struck.
+ * Return: 0; or -errno with @e filled in when the layers contradict each other (@out and the policy in
+ *	   force stay) */
+int layers_reload(const struct layers_options *o, struct surroundings *at,
+		  void (*tell)(void *arg, const char *text), void *arg, struct policy **out,
+		  struct err *e);
+
+/**
+ * layers_files() - every path whose change may change the policy, there or not
+ * Absolute: the policy files in use, the trust store, and what the symlinks among them lead to. Watch
+ * the directory of each (or its nearest ancestor that exists). Ask again after each reload.
+ * Of the kernel it asks readlinkat.
+ *
+ * Return: NULL-terminated, for layers_files_free(); NULL when memory is out */
+char **layers_files(const struct surroundings *at);
+void layers_files_free(char **files);
+
+/** layers_trust_store() - $XDG_STATE_HOME/weir/trust. Return: for free(), NULL when memory is out */
+char *layers_trust_store(const struct weir_dirs *dirs);
+/** layers_user_file() - $XDG_CONFIG_HOME/weir/policy. Return: likewise */
+char *layers_user_file(const struct weir_dirs *dirs);
 
 /** layers_read() - the bytes of a -p FILE (any kind but a directory), at most LAYERS_FILE_MAX
  * @text: for free(); not a string: a NUL may be inside. Return: 0, or -errno with @e */

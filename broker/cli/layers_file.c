@@ -17,8 +17,6 @@
 #include "common/err.h"
 #include "common/scope.h"
 
-#define LINKS_MAX 8 /* symlinks from the name to the file: more is a loop or a mistake */
-
 static int read_all(int fd, const char *path, char **text, size_t *len, struct err *e)
 {
 	SCOPED_FREE char *buf = NULL;
@@ -67,9 +65,10 @@ int layers_read(const char *path, char **text, size_t *len, struct err *e)
 }
 
 /* @what: "directory", "symlink", "file" */
-static int check_owner(const struct stat *st, const char *what, const char *path, struct err *e)
+static int check_owner(const struct stat *st, uid_t uid, const char *what, const char *path,
+		       struct err *e)
 {
-	if (st->st_uid != getuid() && st->st_uid != 0)
+	if (st->st_uid != uid && st->st_uid != 0)
 		return err_set(e, 0, "the %s '%s' belongs to user %u: expected you or root", what,
 			       path, (unsigned)st->st_uid);
 	if (!S_ISLNK(st->st_mode) && (st->st_mode & (S_IWGRP | S_IWOTH))) {
@@ -86,22 +85,32 @@ static const char *real_name(int dir, const char *name, char real[PATH_MAX])
 	ssize_t n;
 
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
-	n = readlink(link, real, PATH_MAX - 1);
+	n = readlinkat(AT_FDCWD, link, real, PATH_MAX - 1);
 	if (n <= 0)
 		return name;
 	real[n] = '\0';
 	return real;
 }
 
+static int check_directory(int dir, uid_t uid, const char *name, struct err *e)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (fstat(dir, &st) < 0)
+		return err_set(e, errno, "stat '%s'", name);
+	if (check_owner(&st, uid, "directory", name, e) == 0)
+		return 0;
+	return check_owner(&st, uid, "directory", real_name(dir, name, real), e);
+}
+
 /* Open the directory that @path lies in, relative to @from (AT_FDCWD at first), and look at it.
  * Return: a descriptor with @base set to the last part, or -errno */
-static int open_parent(int from, char *path, const char **base, struct err *e)
+static int open_parent(int from, uid_t uid, char *path, const char **base, struct err *e)
 {
 	char *slash = strrchr(path, '/');
 	SCOPED_FD int dir = -1;
 	const char *name = slash ? path : ".";
-	char real[PATH_MAX];
-	struct stat st;
 	int r;
 
 	*base = slash ? slash + 1 : path;
@@ -112,32 +121,34 @@ static int open_parent(int from, char *path, const char **base, struct err *e)
 	dir = openat(from, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return err_set(e, errno, "open '%s'", name);
-	if (fstat(dir, &st) < 0)
-		return err_set(e, errno, "stat '%s'", name);
-	r = check_owner(&st, "directory", real_name(dir, name, real), e);
+	r = check_directory(dir, uid, name, e);
 	return r < 0 ? r : take_fd(&dir);
 }
 
-static int read_regular(int dir, const char *base, const char *path, char **text, size_t *len,
-			struct err *e)
+static int read_regular(int dir, uid_t uid, const char *base, const char *path, char **text,
+			size_t *len, struct err *e)
 {
 	SCOPED_FD int fd = openat(dir, base,
 				  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 	int r;
 
+	if (fd < 0 && errno == ENOENT)
+		return -ENOENT;
+	if (fd < 0 && errno == ELOOP)
+		return err_set(e, 0, "'%s' is a symlink: expected a regular file", path);
 	if (fd < 0)
 		return err_set(e, errno, "open '%s'", path);
 	if (fstat(fd, &st) < 0)
 		return err_set(e, errno, "stat '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, 0, "'%s' is not a regular file", path);
-	r = check_owner(&st, "file", path, e);
+	r = check_owner(&st, uid, "file", path, e);
 	return r < 0 ? r : read_all(fd, path, text, len, e);
 }
 
-/* The directory is missing, or the name in it: there is no such layer. A symlink to nowhere is a
- * mistake that must be seen. */
+/* The directory is missing: there is no such layer. A symlink to nowhere is a mistake that must be
+ * seen. */
 static int missing(unsigned links, const char *path, struct err *e)
 {
 	if (links == 0)
@@ -145,7 +156,33 @@ static int missing(unsigned links, const char *path, struct err *e)
 	return err_set(e, 0, "'%s' is a symlink to nothing", path);
 }
 
-int layers_read_guarded(const char *path, char **text, size_t *len, struct err *e)
+/* One step along the symlinks. Return: 1 when @rest is the next name to look at, 0 when @base is no
+ * symlink or is not there (*@there), or an error */
+static int spot_step(int dir, uid_t uid, const char *base, const char *path, char rest[PATH_MAX],
+		     bool *there, struct err *e)
+{
+	char target[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	*there = fstatat(dir, base, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (!*there)
+		return errno == ENOENT ? 0 : err_set(e, errno, "stat '%s'", path);
+	if (!S_ISLNK(st.st_mode))
+		return 0;
+	r = check_owner(&st, uid, "symlink", path, e);
+	if (r < 0)
+		return r;
+	n = readlinkat(dir, base, target, sizeof(target));
+	if (n < 0 || (size_t)n >= sizeof(target))
+		return err_set(e, n < 0 ? errno : ENAMETOOLONG, "read the symlink '%s'", path);
+	memcpy(rest, target, (size_t)n);
+	rest[n] = '\0';
+	return 1;
+}
+
+int layers_spot_find(const char *path, uid_t uid, struct layers_spot *spot, struct err *e)
 {
 	SCOPED_FD int dir = -1;
 	char rest[PATH_MAX];
@@ -153,12 +190,9 @@ int layers_read_guarded(const char *path, char **text, size_t *len, struct err *
 	if (strlen(path) >= sizeof(rest))
 		return err_set(e, ENAMETOOLONG, "open '%s'", path);
 	memcpy(rest, path, strlen(path) + 1);
-	for (unsigned links = 0; links <= LINKS_MAX; links++) {
+	for (unsigned links = 0; links <= LAYERS_LINKS_MAX; links++) {
 		const char *base;
-		char target[PATH_MAX];
-		struct stat st;
-		ssize_t n;
-		int up = open_parent(dir >= 0 ? dir : AT_FDCWD, rest, &base, e), r;
+		int up = open_parent(dir >= 0 ? dir : AT_FDCWD, uid, rest, &base, e), r;
 
 		if (up == -ENOENT || up == -ENOTDIR)
 			return missing(links, path, e);
@@ -166,22 +200,79 @@ int layers_read_guarded(const char *path, char **text, size_t *len, struct err *
 			return up;
 		scope_close(&dir);
 		dir = up;
-		if (fstatat(dir, base, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-			if (errno == ENOENT)
-				return missing(links, path, e);
-			return err_set(e, errno, "stat '%s'", path);
-		}
-		if (!S_ISLNK(st.st_mode))
-			return read_regular(dir, base, path, text, len, e);
-		r = check_owner(&st, "symlink", path, e);
+		if (strlen(base) >= sizeof(spot->base) || *base == '\0')
+			return err_set(e, *base ? ENAMETOOLONG : EISDIR, "open '%s'", path);
+		memcpy(spot->base, base, strlen(base) + 1);
+		r = spot_step(dir, uid, base, path, rest, &spot->there, e);
 		if (r < 0)
 			return r;
-		n = readlinkat(dir, base, target, sizeof(target));
-		if (n < 0 || (size_t)n >= sizeof(target))
-			return err_set(e, n < 0 ? errno : ENAMETOOLONG, "read the symlink '%s'",
-				       path);
-		memcpy(rest, target, (size_t)n);
-		rest[n] = '\0';
+		if (r == 0 && !spot->there && links > 0)
+			return missing(links, path, e);
+		if (r == 0) {
+			spot->dir = take_fd(&dir);
+			return 0;
+		}
 	}
 	return err_set(e, ELOOP, "open '%s'", path);
+}
+
+int layers_read_guarded(const char *path, uid_t uid, char **text, size_t *len, struct err *e)
+{
+	struct layers_spot spot = { .dir = -1 };
+	int r = layers_spot_find(path, uid, &spot, e);
+
+	if (r == 0)
+		r = spot.there ? read_regular(spot.dir, uid, spot.base, path, text, len, e)
+			       : -ENOENT;
+	scope_close(&spot.dir);
+	return r;
+}
+
+int layers_read_project(const char *project, uid_t uid, char **text, size_t *len, struct err *e)
+{
+	SCOPED_FD int dir = openat(AT_FDCWD, project, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	SCOPED_FD int weir = -1;
+	char path[PATH_MAX];
+	int r;
+
+	if (snprintf(path, sizeof(path), "%s/.weir/policy", project) >= (int)sizeof(path))
+		return err_set(e, ENAMETOOLONG, "open '%s/.weir/policy'", project);
+	if (dir < 0)
+		return errno == ENOENT ? -ENOENT : err_set(e, errno, "open '%s'", project);
+	weir = openat(dir, ".weir", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (weir < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return -ENOENT;
+	if (weir < 0)
+		return err_set(e, errno, "open '%s/.weir'", project);
+	r = check_directory(weir, uid, ".weir", e);
+	return r < 0 ? r : read_regular(weir, uid, "policy", path, text, len, e);
+}
+
+size_t layers_links(const char *path, char *out[], size_t max)
+{
+	char at[PATH_MAX], to[PATH_MAX];
+	size_t n = 0;
+
+	if (strlen(path) >= sizeof(at))
+		return 0;
+	memcpy(at, path, strlen(path) + 1);
+	while (n < max) {
+		char *slash = strrchr(at, '/');
+		ssize_t got = readlinkat(AT_FDCWD, at, to, sizeof(to) - 1);
+		size_t up = slash ? (size_t)(slash - at) + 1 : 0;
+
+		if (got <= 0)
+			return n;
+		to[got] = '\0';
+		if (to[0] == '/')
+			up = 0;
+		if (up + (size_t)got >= sizeof(at))
+			return n;
+		memcpy(at + up, to, (size_t)got + 1);
+		out[n] = strdup(at);
+		if (!out[n])
+			return n;
+		n++;
+	}
+	return n;
 }

@@ -21,7 +21,11 @@ static const char usage[] =
 	"usage: weir COMMAND [OPTIONS] …\n"
 	"\n"
 	"  run [OPTIONS] [--] CMD [ARG…]   run CMD; it reaches the hosts the policy names, nothing else\n"
-	"  policy show | check | presets   the merged policy; validate files; what presets exist\n"
+	"  policy show | check | why | presets | import\n"
+	"                                  the merged policy; validate files; which rule decides and\n"
+	"                                  why; what presets exist; translate other tools' settings\n"
+	"  allow | deny | forget TARGET…   edit the user's policy; running sandboxes follow\n"
+	"  trust | untrust [DIR]           accept a project's .weir/policy\n"
 	"  test                            attack the sandbox on this machine and report\n"
 	"\n"
 	"  weir COMMAND --help             the options of one command\n"
@@ -33,15 +37,15 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {
-	{ "run", cmd_run },
-	{ "policy", cmd_policy },
-	{ "test", cmd_test },
+	{ "run", cmd_run },	    { "policy", cmd_policy }, { "allow", cmd_allow },
+	{ "deny", cmd_deny },	    { "forget", cmd_forget }, { "trust", cmd_trust },
+	{ "untrust", cmd_untrust }, { "test", cmd_test },
 };
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"shell", "doctor",  "allow", "deny",  "ask",	    "forget",  "trust", "untrust", "ps",
-	"kill",	 "approve", "audit", "cache", "kernelspec", "connect", "proxy", NULL,
+	"shell", "doctor", "ask",	 "ps",	    "kill",  "approve",
+	"audit", "cache",  "kernelspec", "connect", "proxy", NULL,
 };
 
 static size_t edits(const char *a, const char *b)

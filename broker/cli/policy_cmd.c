@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* broker/cli/policy_cmd.c - weir policy: check files, show what the layers merge to, list presets.
+/* broker/cli/policy_cmd.c - weir policy: check files, show what the layers merge to, say why, list
+ * presets, translate.
  * Reads policy files and writes to stdout; creates nothing. */
 #include <errno.h>
 #include <getopt.h>
@@ -10,7 +11,9 @@
 #include <unistd.h>
 
 #include "broker/cli/cli.h"
+#include "broker/cli/import.h"
 #include "broker/cli/layers.h"
+#include "broker/cli/why.h"
 #include "common/err.h"
 #include "common/scope.h"
 #include "policy/policy.h"
@@ -20,11 +23,18 @@ extern char **environ;
 static const char usage[] =
 	"usage: weir policy check FILE...\n"
 	"       weir policy show [--json] [-a T] [-d T] [-n STATE] [-p FILE] [--preset NAME] ...\n"
+	"       weir policy why [--json] [--resolve] [-a T] ... HOST[:PORT] | URL\n"
 	"       weir policy presets [--json]\n"
+	"       weir policy import FILE\n"
 	"\n"
-	"check    parse each FILE; the first bad line of each is printed, exit 125 if there is one\n"
+	"check    parse each FILE; the first bad line of each is printed, exit 125 if there is one;\n"
+	"         lines that say nothing new are told too\n"
 	"show     the merged policy, each line with where it stands; takes the policy options of run\n"
-	"presets  what 'include NAME' and --preset NAME know\n";
+	"why      which rule decides about one host, what it beats, which addresses may be dialled,\n"
+	"         and the line that would change it; asks for the addresses of a denied name only with\n"
+	"         --resolve\n"
+	"presets  what 'include NAME' and --preset NAME know\n"
+	"import   print the settings of another tool (JSON, comments allowed) as a policy\n";
 
 static int fail(int num, const char *what)
 {
@@ -59,6 +69,12 @@ static bool is_help(const char *s)
 
 /* ---- check ---- */
 
+static void tell_line(void *arg, const char *text)
+{
+	(void)arg;
+	note("%s", text);
+}
+
 static int check_text(const char *path, const char *text, size_t len, struct err *e)
 {
 	char cwd[PATH_MAX];
@@ -78,6 +94,8 @@ static int check_text(const char *path, const char *text, size_t len, struct err
 	r = policy_add_text(p, admin ? LAYER_ADMIN : LAYER_USER, path, text, len, e);
 	if (r == 0)
 		r = policy_seal(p, NULL, NULL, e);
+	if (r == 0)
+		(void)policy_lint(p, tell_line, NULL);
 	policy_free(p);
 	return r;
 }
@@ -112,9 +130,15 @@ static int policy_check(int argc, char **argv)
 	return status;
 }
 
-/* ---- show ---- */
+/* ---- show, why ---- */
 
-enum { OPT_JSON = 256, OPT_NAMED };
+enum { OPT_JSON = 256, OPT_RESOLVE, OPT_NAMED };
+
+struct shown {
+	struct layers_options layers;
+	bool json, resolve, why;
+	const char *target; /* of why */
+};
 
 static const struct option show_options[] = {
 	{ "allow", required_argument, NULL, 'a' },
@@ -135,6 +159,7 @@ static const struct option show_options[] = {
 	{ "audit", required_argument, NULL, OPT_NAMED },
 	{ "on-unavailable", required_argument, NULL, OPT_NAMED },
 	{ "json", no_argument, NULL, OPT_JSON },
+	{ "resolve", no_argument, NULL, OPT_RESOLVE },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
@@ -147,65 +172,115 @@ static const char *long_name(int c)
 	return "";
 }
 
-/* Return: 0, 1 when --help was asked for, or -errno with @e */
-static int show_parse(int argc, char **argv, struct layers_options *o, bool *json, struct err *e)
+static int target_take(struct shown *s, int argc, char **argv, struct err *e)
 {
-	int c, index = 0, r = 0;
+	if (s->why && s->target == NULL && optind < argc) {
+		s->target = argv[optind++];
+		return 0;
+	}
+	return err_set(e, 0, "policy %s: '%s': expected %s", s->why ? "why" : "show", argv[optind],
+		       s->why ? "one host" : "an option");
+}
+
+static int option_take(struct shown *s, int c, int index, char **argv, struct err *e)
+{
+	if (c == '?' || c == ':' || (c == OPT_RESOLVE && !s->why))
+		return err_set(e, 0, "policy %s: '%s' %s", s->why ? "why" : "show",
+			       argv[optind - 1], c == ':' ? "needs a value" : "is not an option");
+	if (c == OPT_JSON)
+		s->json = true;
+	else if (c == OPT_RESOLVE)
+		s->resolve = true;
+	else if (c == 'q')
+		s->layers.quiet = true;
+	else
+		return layers_option(&s->layers,
+				     c == OPT_NAMED ? show_options[index].name : long_name(c),
+				     optarg, e);
+	return 0;
+}
+
+/* Options and the target in any order. Return: 0, 1 when --help was asked for, or -errno with @e */
+static int show_parse(struct shown *s, int argc, char **argv, struct err *e)
+{
+	int r = 0;
 
 	optind = 0;
 	opterr = 0;
-	while (r == 0 &&
-	       (c = getopt_long(argc, argv, "+:a:d:n:p:r:w:C:qh", show_options, &index)) != -1) {
+	while (r == 0) {
+		int index = 0, c;
+
+		c = getopt_long(argc, argv, "+:a:d:n:p:r:w:C:qh", show_options, &index);
 		if (c == 'h')
 			return 1;
-		if (c == '?' || c == ':')
-			return err_set(e, 0, "policy show: '%s' %s", argv[optind - 1],
-				       c == ':' ? "needs a value" : "is not an option");
-		if (c == OPT_JSON)
-			*json = true;
-		else if (c == 'q')
-			o->quiet = true;
+		if (c != -1)
+			r = option_take(s, c, index, argv, e);
+		else if (optind < argc)
+			r = target_take(s, argc, argv, e);
 		else
-			r = layers_option(o,
-					  c == OPT_NAMED ? show_options[index].name : long_name(c),
-					  optarg, e);
+			break;
 	}
-	if (r == 0 && optind < argc)
-		return err_set(e, 0, "policy show: '%s': expected an option", argv[optind]);
+	if (r == 0 && s->why && !s->target)
+		return err_set(e, 0, "policy why: expected HOST[:PORT] or a URL");
 	return r;
 }
 
-static int show_print(const struct layers_options *o, bool json, struct err *e)
+static int show_print(const struct shown *s, struct err *e)
 {
 	struct surroundings project = { 0 };
 	struct policy *p = NULL;
-	int r = layers_load(o, &p, &project, e);
+	int r = layers_load(&s->layers, &p, &project, e);
 
 	if (r < 0)
 		return r;
-	if (json)
-		r = policy_show_json(p, stdout);
-	else
-		policy_show(p, stdout);
+	if (s->why) {
+		r = why_print(p, s->target, s->json, s->resolve, e);
+	} else {
+		(void)policy_lint(p, NULL, NULL);
+		if (!s->json)
+			policy_show(p, stdout);
+		else if (policy_show_json(p, stdout) < 0)
+			r = err_set(e, ENOMEM, "policy show");
+	}
 	policy_free(p);
 	surroundings_free(&project);
-	return r < 0 ? err_set(e, -r, "policy show") : 0;
+	return r;
 }
 
-static int policy_show_cmd(int argc, char **argv)
+static int show_cmd(bool why, int argc, char **argv)
 {
-	struct layers_options o = { 0 };
+	struct shown s = { .why = why };
 	struct err e;
-	bool json = false;
-	int r = show_parse(argc, argv, &o, &json, &e);
+	int r = show_parse(&s, argc, argv, &e);
 
-	if (r == 1) {
-		layers_options_free(&o);
-		return print_usage();
-	}
 	if (r == 0)
-		r = show_print(&o, json, &e);
-	layers_options_free(&o);
+		r = show_print(&s, &e);
+	layers_options_free(&s.layers);
+	if (r == 1)
+		return print_usage();
+	return r < 0 ? cli_fail(&e) : flushed();
+}
+
+/* ---- import ---- */
+
+static int policy_import(int argc, char **argv)
+{
+	SCOPED_FREE char *text = NULL;
+	struct err e = { 0 };
+	size_t len;
+	int r;
+
+	if (argc == 2 && is_help(argv[1]))
+		return print_usage();
+	if (argc > 1 && str_eq(argv[1], "--")) {
+		argc--;
+		argv++;
+	}
+	if (argc != 2)
+		return fail(0, "policy import: expected one file");
+	r = layers_read(argv[1], &text, &len, &e);
+	if (r == 0)
+		r = import_settings(argv[1], text, len, stdout, &e);
 	return r < 0 ? cli_fail(&e) : flushed();
 }
 
@@ -241,21 +316,15 @@ static int policy_presets_cmd(int argc, char **argv)
 	return flushed();
 }
 
-static int not_yet(const char *verb)
-{
-	struct err e;
-
-	(void)err_set(&e, 0, "'policy %s' is not in this version of weir: it comes later", verb);
-	return cli_fail(&e);
-}
+#define VERBS "check, show, why, presets or import"
 
 static int unknown_verb(const char *verb)
 {
-	static const char *const verbs[] = { "check", "show", "presets", NULL };
+	static const char *const verbs[] = { "check", "show", "why", "presets", "import", NULL };
 	const char *near = cli_nearest(verb, verbs);
 	struct err e;
 
-	(void)err_set(&e, 0, "'policy %s' is not a command: expected check, show or presets", verb);
+	(void)err_set(&e, 0, "'policy %s' is not a command: expected " VERBS, verb);
 	if (near)
 		(void)err_fix(&e, "did you mean 'weir policy %s'?", near);
 	return cli_fail(&e);
@@ -266,16 +335,16 @@ int cmd_policy(int argc, char **argv)
 	const char *verb = argc > 1 ? argv[1] : NULL;
 
 	if (!verb)
-		return fail(0, "policy: expected check, show or presets");
+		return fail(0, "policy: expected " VERBS);
 	if (is_help(verb))
 		return print_usage();
 	if (str_eq(verb, "check"))
 		return policy_check(argc - 1, argv + 1);
-	if (str_eq(verb, "show"))
-		return policy_show_cmd(argc - 1, argv + 1);
+	if (str_eq(verb, "show") || str_eq(verb, "why"))
+		return show_cmd(str_eq(verb, "why"), argc - 1, argv + 1);
 	if (str_eq(verb, "presets"))
 		return policy_presets_cmd(argc - 1, argv + 1);
-	if (str_eq(verb, "why") || str_eq(verb, "import"))
-		return not_yet(verb);
+	if (str_eq(verb, "import"))
+		return policy_import(argc - 1, argv + 1);
 	return unknown_verb(verb);
 }

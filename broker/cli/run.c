@@ -369,10 +369,33 @@ static int audit_place(const struct policy *policy, const struct sandbox_plan *p
 	return audit_check(*path, plan, e);
 }
 
+/** struct followed - what the policy is read from again while the sandbox runs */
+struct followed {
+	const struct layers_options *options;
+	struct surroundings *at;
+};
+
+static int follow_reload(void *live, void (*tell)(void *arg, const char *text), void *arg,
+			 struct policy **out, struct err *e)
+{
+	struct followed *f = live;
+
+	return layers_reload(f->options, f->at, tell, arg, out, e);
+}
+
+static char **follow_files(void *live)
+{
+	const struct followed *f = live;
+
+	return layers_files(f->at);
+}
+
 /* Everything decided: start it, or answer a machine that cannot make a sandbox. */
 static int start(const struct typed *t, struct policy *policy, struct sandbox_plan *plan,
-		 const char *id, const struct weir_dirs *dirs)
+		 const char *id, struct surroundings *at)
 {
+	const struct weir_dirs *dirs = &at->dirs;
+	struct followed live = { .options = &t->layers, .at = at };
 	SCOPED_FREE char *audit = NULL;
 	struct run run = { .policy = policy, .plan = plan, .name = t->name };
 	struct err e = { 0 };
@@ -384,9 +407,16 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.quiet = t->quiet;
 	run.verbose = t->verbose;
 	run.sandbox_start = sandbox_start;
+	run.sandbox_explain = sandbox_explain;
 	run.nursery_start = nursery_start;
 	if (audit_place(policy, plan, dirs, &audit, &run.audit_path, &e) < 0)
 		return cli_fail(&e);
+	run.reload = follow_reload;
+	run.files = follow_files;
+	run.live = &live;
+	run.project = at->place.project;
+	run.runtime = dirs->runtime;
+	run.config = t->layers.no_user_policy ? NULL : dirs->config;
 	status = monitor_main(&run, &e);
 	if (!e.what[0])
 		return status;
@@ -434,7 +464,7 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 		       e);
 	stage_note("plan built");
 	if (r >= 0) {
-		*status = start(t, policy, &plan, id, &at.dirs);
+		*status = start(t, policy, &plan, id, &at);
 		plan_free(&plan);
 	}
 	surroundings_free(&at);

@@ -35,7 +35,7 @@ struct audit {
 	bool decided; /* there is a record besides those of the start and the end of the run */
 	bool busy; /* the lock was not had the last time: nobody waits for it again until it is */
 	int fd, lock;
-	uint64_t seq, lost;
+	uint64_t seq, lost, generation;
 	int why; /* errno of the first loss */
 	STAILQ_HEAD(, line) queue;
 	size_t queued;
@@ -282,8 +282,7 @@ size_t audit_retry(struct audit *a)
 
 /* ---- a record ---- */
 
-/* Text as JSON: as it is when it is UTF-8, else with \xNN for the bytes that are not ASCII. */
-static json_t *text_new(const char *s)
+json_t *audit_text(const char *s)
 {
 	char safe[1024];
 	json_t *j = json_string(s);
@@ -297,7 +296,7 @@ static json_t *text_new(const char *s)
 static void text_set(json_t *o, const char *key, const char *s)
 {
 	if (s)
-		(void)json_object_set_new(o, key, text_new(s));
+		(void)json_object_set_new(o, key, audit_text(s));
 }
 
 static void int_set(json_t *o, const char *key, uint64_t v)
@@ -305,20 +304,24 @@ static void int_set(json_t *o, const char *key, uint64_t v)
 	(void)json_object_set_new(o, key, json_integer((json_int_t)v));
 }
 
-/* RFC 3339 in UTC with microseconds. */
-static void time_set(json_t *o)
+const char *audit_time(char buf[AUDIT_TIME_MAX])
 {
 	struct timespec now;
 	struct tm tm;
-	char text[64];
 	size_t n;
 
+	buf[0] = '\0';
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	if (!gmtime_r(&now.tv_sec, &tm))
-		return;
-	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(text + n, sizeof(text) - n, ".%06ldZ", now.tv_nsec / 1000);
-	text_set(o, "ts", text);
+		return buf;
+	n = strftime(buf, AUDIT_TIME_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(buf + n, AUDIT_TIME_MAX - n, ".%06ldZ", now.tv_nsec / 1000);
+	return buf;
+}
+
+void audit_generation(struct audit *a, uint64_t generation)
+{
+	a->generation = generation;
 }
 
 static void rule_set(json_t *o, const struct policy_rule *r)
@@ -334,10 +337,10 @@ static void rule_set(json_t *o, const struct policy_rule *r)
 
 static void record_fill(struct audit *a, json_t *o, const struct audit_record *rec)
 {
-	char text[ADDR_TEXT_MAX], id[64];
+	char text[ADDR_TEXT_MAX], id[64], now[AUDIT_TIME_MAX];
 
 	int_set(o, "v", AUDIT_VERSION);
-	time_set(o);
+	text_set(o, "ts", audit_time(now));
 	if (rec->serial > 0) {
 		(void)snprintf(id, sizeof(id), "%s.%llu", a->sandbox,
 			       (unsigned long long)rec->serial);
@@ -366,6 +369,8 @@ static void record_fill(struct audit *a, json_t *o, const struct audit_record *r
 	}
 	if (rec->extra)
 		(void)json_object_update(o, rec->extra);
+	if (a->generation > 0)
+		int_set(o, "generation", a->generation);
 }
 
 /* Return: bytes of the line with its LF, or -errno; a line that does not fit is no line. */

@@ -21,6 +21,7 @@ struct policy_rule;
 #define AUDIT_QUEUE_MAX 1024  /* records that wait for the lock */
 #define AUDIT_LOCK_MS 200     /* the longest wait for it */
 #define AUDIT_LOCK_NAME "audit.lock"
+#define AUDIT_TIME_MAX 64
 
 /** struct audit_record - one line; a field that is NULL, 0 or false is left out
  * @event:  "start", "verdict", "end", "exit", …
@@ -66,6 +67,13 @@ int audit_write(struct audit *a, const struct audit_record *rec, bool must);
 /** audit_retry() - try the queue again without waiting. Return: records still queued */
 size_t audit_retry(struct audit *a);
 size_t audit_queued(const struct audit *a);
+/** audit_generation() - of the policy in force: a field of every record from now on. 0: none */
+void audit_generation(struct audit *a, uint64_t generation);
+/** audit_time() - now, RFC 3339 in UTC with microseconds. Return: @buf */
+const char *audit_time(char buf[AUDIT_TIME_MAX]);
+/** audit_text() - text as JSON: as it is when it is UTF-8, else with \xNN for the bytes that are not
+ * ASCII. Return: a new reference, or NULL */
+struct json_t *audit_text(const char *s);
 /** audit_lost() - records lost so far; @why (may be NULL): errno value of the first loss */
 uint64_t audit_lost(const struct audit *a, int *why);
 /** audit_close() - write what is queued (waiting for the lock once), fsync, close. What is then

@@ -69,6 +69,14 @@ void conn_table_del(struct conn_table *t, struct conn *c)
 	conn_free(c);
 }
 
+void conn_table_each(struct conn_table *t, void (*each)(void *arg, struct conn *c), void *arg)
+{
+	for (size_t i = 0; i < CONN_TABLE_BUCKETS; i++) {
+		for (struct conn *c = t->bucket[i]; c; c = c->next)
+			each(arg, c);
+	}
+}
+
 size_t conn_table_drain(struct conn_table *t, void (*end)(void *arg, struct conn *c), void *arg)
 {
 	size_t n = t->n;

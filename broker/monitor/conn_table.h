@@ -36,6 +36,8 @@ struct conn {
 	uint8_t proto;
 	uint8_t nallowed;
 	uint32_t flags; /* of its VERDICT */
+	uint32_t epoch; /* the monitor's, when it was judged last */
+	bool cut;	/* CUT is sent: DONE follows, whatever crosses it */
 	struct target target;
 	struct policy_match match;
 	struct addr *allowed; /* nallowed addresses that may be dialled; NULL: any public one */
@@ -63,6 +65,8 @@ uint64_t conn_table_use(struct conn_table *t, uint32_t num);
 struct conn *conn_table_add(struct conn_table *t, uint32_t num, uint64_t serial);
 /** conn_table_del() - forget and free */
 void conn_table_del(struct conn_table *t, struct conn *c);
+/** conn_table_each() - @each for every connection; it must not delete any */
+void conn_table_each(struct conn_table *t, void (*each)(void *arg, struct conn *c), void *arg);
 /** conn_table_drain() - @end each and forget it; numbers start anew (for the next worker).
  * Return: how many there were */
 size_t conn_table_drain(struct conn_table *t, void (*end)(void *arg, struct conn *c), void *arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/monitor/filter_rules.h - what the monitor may ask of the kernel once the command runs.
- * It keeps the user's authority over files, because it follows the hosts, resolv.conf and policy
- * files and writes the audit log; it has no exec, no new process and no connect(). */
+ * It reads what the user may read, because it follows the hosts, resolv.conf and policy files; it
+ * writes what it holds open, the audit log above all. No exec, no new process, no connect(). */
 #ifndef WEIR_BROKER_MONITOR_FILTER_RULES_H
 #define WEIR_BROKER_MONITOR_FILTER_RULES_H
 
@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 
 #include "common/filter_rule.h"
+
+#define READ_ONLY ARG_MASK(2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY)
 
 /* clang-format off */
 static const struct filter_rule monitor_rules[] = {
@@ -42,19 +44,33 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(fcntl),             WHEN(ARG_LOW32(1, F_SETFD)), "libev marks its descriptors" },
 
 	/* files: hosts, resolv.conf, /etc/localtime, the audit log, the terminal */
-	{ SCMP_SYS(openat),            ANY,                 "read hosts and resolv.conf again" },
+	{ SCMP_SYS(openat),            WHEN(READ_ONLY),     "read hosts, resolv.conf and the policy "
+							    "files again" },
 	{ SCMP_SYS(read),              ANY,                 "read them, and the command's output" },
 	{ SCMP_SYS(write),             ANY,                 "audit, notices, output to the terminal" },
-	{ SCMP_SYS(newfstatat),        ANY,                 "has hosts or resolv.conf changed" },
+	{ SCMP_SYS(newfstatat),        ANY,                 "has hosts or resolv.conf changed; whose is a "
+							    "policy file" },
+	{ SCMP_SYS(readlinkat),        ANY,                 "a policy file may be a symlink" },
+	{ SCMP_SYS(readlink),          ANY,                 "the same" },
+	{ SCMP_SYS(inotify_init1),     ANY,                 "hear of edits; made when the command has run "
+							    "for a moment" },
+	{ SCMP_SYS(inotify_add_watch), ANY,                 "which files and directories" },
+	{ SCMP_SYS(inotify_rm_watch),  ANY,                 "which no longer" },
 	{ SCMP_SYS(lseek),             ANY,                 "where a short audit write began; stdio" },
 	{ SCMP_SYS(ftruncate),         ANY,                 "take a half-written audit record back" },
 	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit" },
 	{ SCMP_SYS(clock_nanosleep),   ANY,                 "between two tries for the audit lock" },
 
+	/* the control socket */
+	{ SCMP_SYS(accept4),           ANY,                 "take a client" },
+	{ SCMP_SYS(getsockopt),        WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_PEERCRED)),
+							    "is it this user" },
+	{ SCMP_SYS(unlinkat),          WHEN(ARG_LOW32(2, 0)), "remove the runtime entry at the end" },
+
 	/* this machine's own addresses, DNS servers */
 	{ SCMP_SYS(socket),            WHEN(ARG_LOW32(0, AF_NETLINK)), "list own addresses" },
-	{ SCMP_SYS(sendto),            ANY,                 "the netlink request" },
-	{ SCMP_SYS(recvfrom),          ANY,                 "its answer" },
+	{ SCMP_SYS(sendto),            ANY,                 "the netlink request; replies to clients" },
+	{ SCMP_SYS(recvfrom),          ANY,                 "its answer; requests of clients" },
 	{ SCMP_SYS(uname),             ANY,                 "c-ares asks for the host name when it reads "
 							    "resolv.conf" },
 	{ SCMP_SYS(getrandom),         ANY,                 "seeds of libraries" },

@@ -93,6 +93,23 @@ void nursery_ended(struct monitor *m)
 	nursery_lost(m, why);
 }
 
+void nursery_stop(struct monitor *m)
+{
+	wr_open(&m->wr, MSG_STOP, 0);
+	if (m->nursery == NURSERY_UP && wr_send(&m->wr, m->nursery_sock, NULL, 0) < 0)
+		nursery_kill(m);
+}
+
+int nursery_entry(struct monitor *m, int dir, const char *name)
+{
+	struct msg_entry x = { .name = "" };
+
+	(void)snprintf(x.name, sizeof(x.name), "%s", name);
+	wr_open(&m->wr, MSG_ENTRY, 0);
+	msg_put_entry(&m->wr, &x);
+	return wr_send(&m->wr, m->nursery_sock, &dir, 1);
+}
+
 void nursery_kill(struct monitor *m)
 {
 	if (m->nursery == NURSERY_NONE)

@@ -11,6 +11,11 @@ struct monitor;
 int from_nursery(struct monitor *m, const void *buf, size_t len, const int *fds, size_t nfds);
 /** from_nursery_ready() - its socket is readable */
 void from_nursery_ready(struct monitor *m);
+/** nursery_stop() - let it kill its worker; it stays, to remove the runtime entry after a monitor
+ * that was killed */
+void nursery_stop(struct monitor *m);
+/** nursery_entry() - tell it which entry that is. Return: 0, or -errno */
+int nursery_entry(struct monitor *m, int dir, const char *name);
 /** nursery_ended() - it is gone, by end of file or by its pidfd */
 void nursery_ended(struct monitor *m);
 /** nursery_lost() - it ended, or must: no worker can be had any more, so the sandbox ends too.

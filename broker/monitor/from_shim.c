@@ -60,7 +60,7 @@ static int on_spawned(struct monitor *m, struct rx *rx)
 		return -EBADMSG;
 	m->shim = SHIM_RUNNING;
 	stage_note("monitor: heard that CMD runs");
-	if (m->lock && m->lock(m->err) < 0) {
+	if (m->lock && m->lock(m, m->err) < 0) {
 		monitor_kill_sandbox(m);
 		monitor_end(m, 125);
 		return 0;

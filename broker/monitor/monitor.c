@@ -13,11 +13,15 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/control.h"
+#include "broker/monitor/entry.h"
 #include "broker/monitor/from_nursery.h"
 #include "broker/monitor/from_shim.h"
+#include "broker/monitor/live.h"
 #include "broker/monitor/record.h"
 #include "broker/monitor/signals.h"
 #include "broker/monitor/state.h"
@@ -112,6 +116,14 @@ int monitor_init(struct monitor *m, struct run *run)
 {
 	memset(m, 0, sizeof(*m));
 	m->run = run;
+	m->policy = run->policy;
+	m->self = getpid();
+	m->uid = geteuid();
+	m->started_s = (int64_t)time(NULL);
+	(void)audit_time(m->started_at);
+	entry_init(&m->entry);
+	control_init(&m->control);
+	live_init(m);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = -1;
 	m->listeners[0] = m->listeners[1] = -1;
@@ -129,6 +141,7 @@ int monitor_init(struct monitor *m, struct run *run)
 		monitor_free(m);
 		return -ENOMEM;
 	}
+	audit_generation(m->audit, m->live.generation);
 	ev_timer_init(&m->audit_timer, on_audit_retry, 0., AUDIT_RETRY_S);
 	ev_timer_init(&m->drain_timer, on_drain_late, 0., DRAIN_S);
 	m->audit_timer.data = m->drain_timer.data = m;
@@ -137,6 +150,9 @@ int monitor_init(struct monitor *m, struct run *run)
 
 void monitor_free(struct monitor *m)
 {
+	control_stop(m);
+	live_free(m);
+	entry_remove(&m->entry);
 	while (!STAILQ_EMPTY(&m->queue)) {
 		struct msg_queued *q = STAILQ_FIRST(&m->queue);
 
@@ -164,30 +180,48 @@ void monitor_free(struct monitor *m)
 bool monitor_is_own(const struct monitor *m, const struct addr *a)
 {
 	for (size_t i = 0; i < m->nown; i++) {
-		if (addr_eq(&m->own[i], a))
+		if (addr_leads_to(a, &m->own[i]))
 			return true;
 	}
 	return false;
 }
 
+/* The worker refuses by class what is not public: it must know the others, which come first. */
+static size_t public_first(struct addr *a, size_t n)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct addr one = a[i];
+
+		if (addr_class_of(&one) != ADDR_PUBLIC)
+			continue;
+		a[i] = a[at];
+		a[at++] = one;
+	}
+	return at;
+}
+
 bool monitor_own_refresh(struct monitor *m)
 {
-	struct addr now[OWN_MAX];
+	struct addr now[OWN_MAX]; /* only what is filled is looked at */
+	size_t npublic;
 	int n;
 
 	if (m->own_at > 0 && ev_now(m->loop) - m->own_at < OWN_REFRESH_S)
 		return false;
 	m->own_at = ev_now(m->loop);
-	memset(now, 0, sizeof(now));
 	n = netlink_own_addrs(now, OWN_MAX);
 	if (n < 0)
 		return false; /* the last list stays */
 	if (n > OWN_MAX)
 		n = OWN_MAX;
+	npublic = public_first(now, (size_t)n);
 	if ((size_t)n == m->nown && memcmp(now, m->own, (size_t)n * sizeof(now[0])) == 0)
 		return false;
 	memcpy(m->own, now, (size_t)n * sizeof(now[0]));
 	m->nown = (size_t)n;
+	m->nown_public = npublic;
 	return true;
 }
 
@@ -221,9 +255,9 @@ void monitor_check_done(struct monitor *m)
 
 /* ---- before anything is created ---- */
 
-static const char *network_name(const struct policy *p)
+const char *monitor_network_name(const struct monitor *m)
 {
-	switch (policy_network(p)) {
+	switch (policy_network(m->run->policy)) {
 	case NETWORK_DENY:
 		return "deny";
 	case NETWORK_ALLOWLIST:
@@ -238,7 +272,7 @@ static int start_record(struct monitor *m, bool required, struct err *e)
 {
 	const struct audit_record rec = {
 		.event = "start",
-		.extra = json_pack("{s:s, s:i}", "network", network_name(m->run->policy), "pid",
+		.extra = json_pack("{s:s, s:i}", "network", monitor_network_name(m), "pid",
 				   (int)getpid()),
 	};
 	int r = audit_write(m->audit, &rec, required);
@@ -320,6 +354,14 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 	return 0;
 }
 
+static void entry_drop(struct monitor *m, const struct err *e)
+{
+	entry_close(&m->entry);
+	if (!m->run->quiet)
+		note("other weir commands will not find this sandbox: %s%s%s", e->what,
+		     e->num ? ": " : "", e->num ? strerror(e->num) : "");
+}
+
 /* The worker takes what its descriptors allow, two for a connection. */
 static void limit_tell(const struct monitor *m)
 {
@@ -346,7 +388,7 @@ static int limit_check(struct err *e)
 	return err_fix(e, "ulimit -n %d, or more", WORKER_FDS_MIN);
 }
 
-static int broker_begin(struct monitor *m, struct err *e)
+static int nursery_begin(struct monitor *m, struct err *e)
 {
 	pid_t pid;
 	int sv[2], r;
@@ -364,7 +406,6 @@ static int broker_begin(struct monitor *m, struct err *e)
 	if (r < 0)
 		return r;
 	stage_note("monitor: nursery started");
-	limit_tell(m);
 	m->nursery = NURSERY_UP;
 	io_start(m, &m->nursery_io, on_nursery, m->nursery_sock);
 	io_start(m, &m->nursery_exit_io, on_nursery_exit, m->nursery_pidfd);
@@ -387,6 +428,62 @@ static int lock_self(struct err *e)
 	return r < 0 ? err_set(e, -r, "lock the monitor") : 0;
 }
 
+/* The first thing the nursery hears, before there is an entry: whoever is killed when, it goes. A
+ * sandbox without one is as tight as any; only other commands do not find it. */
+static void entry_open_or_tell(struct monitor *m)
+{
+	struct err e = { 0 };
+
+	if (m->run->runtime && entry_open(&m->entry, m->run->runtime, &e) < 0)
+		entry_drop(m, &e);
+}
+
+static int guard_begin(struct monitor *m, bool listed, struct err *e)
+{
+	struct err why = { 0 };
+	int r;
+
+	entry_open_or_tell(m);
+	if (!listed && m->entry.dir < 0)
+		return 0;
+	r = nursery_begin(m, listed ? e : &why);
+	if (r < 0 && listed)
+		return r;
+	if (r < 0)
+		entry_drop(m, &why);
+	return 0;
+}
+
+static void entry_begin(struct monitor *m)
+{
+	struct err e = { 0 };
+	int r;
+
+	if (m->entry.dir < 0)
+		return;
+	r = m->nursery == NURSERY_UP ? nursery_entry(m, m->entry.dir, m->run->id) : -ESRCH;
+	if (r < 0) {
+		(void)err_set(&e, -r, "hand over the runtime directory");
+		entry_drop(m, &e);
+		return;
+	}
+	if (entry_make(&m->entry, m->run->runtime, m->run->id, &e) < 0) {
+		entry_drop(m, &e);
+		return;
+	}
+	(void)entry_sweep(&m->entry);
+	control_start(m);
+}
+
+/* The command runs: now what other commands find this sandbox by, the watches, and the lock. Not
+ * sooner: it would take the processor from what the command waits for. */
+static int serve_begin(struct monitor *m, struct err *e)
+{
+	entry_begin(m);
+	live_start(m);
+	return lock_self(e);
+}
+
 /* What was begun is ended by monitor_finish(), also when a later step failed. */
 static int begin(struct monitor *m, struct err *e)
 {
@@ -395,13 +492,16 @@ static int begin(struct monitor *m, struct err *e)
 
 	if (r == 0)
 		r = sandbox_begin(m, e);
-	if (r == 0 && is_brokered)
-		r = broker_begin(m, e);
 	if (r < 0)
 		return r;
-	signals_start(m);
-	err_detach(); /* from here on connections wait for this process */
-	m->lock = lock_self;
+	signals_start(m); /* the command may run before the rest is done */
+	err_detach();	  /* from here on connections wait for this process */
+	r = guard_begin(m, is_brokered, e);
+	if (r < 0)
+		return r;
+	if (is_brokered)
+		limit_tell(m);
+	m->lock = serve_begin;
 	return 0;
 }
 
@@ -449,6 +549,8 @@ static void finish(struct monitor *m, int status)
 	int why;
 
 	monitor_kill_sandbox(m);
+	control_stop(m);
+	entry_remove(&m->entry);
 	nursery_kill(m);
 	sandbox_reap(m);
 	stage_note("monitor: sandbox reaped");
@@ -495,6 +597,8 @@ int monitor_main(struct run *r, struct err *e)
 		if (policy_network(r->policy) == NETWORK_ALLOW)
 			network_allow_warn(m);
 		status = run(m, e);
+		if (e->what[0] && r->sandbox_explain)
+			r->sandbox_explain(e);
 		finish(m, status);
 	} else {
 		signals_stop(m);

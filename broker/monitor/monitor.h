@@ -13,7 +13,7 @@ struct sandbox_plan;
 #define RUN_ID_LEN 12 /* lower-case hex */
 
 struct run {
-	struct policy *policy;	   /* sealed */
+	struct policy *policy;	   /* sealed; stays the caller's */
 	struct sandbox_plan *plan; /* complete but for stdio[], which the monitor replaces by pipes
 				    * where it is a terminal */
 	char id[RUN_ID_LEN + 1];
@@ -21,11 +21,23 @@ struct run {
 	const char *audit_path; /* default or from policy; NULL: audit off */
 	const char *command;	/* argv[0], for messages */
 	int status_fd;		/* --status-fd, or -1 */
+	const char *project;	/* P, for who asks; or NULL */
+	const char *runtime;	/* directory of the runtime entries; NULL: no entry is made */
+	const char *config;	/* the user's policy directory, made when missing; or NULL */
+	/* a policy that is edited while the sandbox runs; NULL: it stays as it is. reload() reads the
+	 * layers anew (layers.h, layers_reload()) and hands over a sealed policy; files() lists what
+	 * to watch, NULL-terminated: the list and each path are for free(). Both run behind the lock. */
+	int (*reload)(void *live, void (*tell)(void *arg, const char *text), void *arg,
+		      struct policy **out, struct err *e);
+	char **(*files)(void *live);
+	void *live;
 	bool quiet, verbose;
 	/* sandbox_start() and nursery_start(): the monitor is linked with neither, so that no call
 	 * of its own reaches their folders */
 	int (*sandbox_start)(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
 			     struct err *e);
+	void (*sandbox_explain)(
+		struct err *e); /* may be NULL: what only the host's namespaces show */
 	int (*nursery_start)(int sock, pid_t *pid, int *pidfd, struct err *e);
 };
 

@@ -58,7 +58,7 @@ int record_allow(struct monitor *m, const struct conn *c)
 		.rule = c->match.rule,
 	};
 
-	return record(m, &rec, policy_audit_required(m->run->policy));
+	return record(m, &rec, policy_audit_required(m->policy));
 }
 
 void record_deny(struct monitor *m, uint64_t serial, unsigned proto, const char *host,

@@ -38,16 +38,25 @@ void signals_flush(struct monitor *m)
 
 static void on_term_late(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	(void)loop;
+	struct monitor *m = w->data;
+
 	(void)revents;
-	monitor_kill_sandbox(w->data);
+	if (m->term_early && m->phase != PHASE_START) {
+		m->term_early = false;
+		ev_timer_set(w, TERM_S - TERM_START_S, 0.);
+		ev_timer_start(loop, w);
+		return;
+	}
+	monitor_kill_sandbox(m);
 }
 
 void signals_seen(struct monitor *m, int signo)
 {
 	if (signo == SIGTERM && ++m->terms == 1) {
+		/* the command may run although its word is still on the way: then it gets the signal */
+		m->term_early = m->phase == PHASE_START;
 		ev_set_cb(&m->term_timer, on_term_late);
-		ev_timer_set(&m->term_timer, TERM_S, 0.);
+		ev_timer_set(&m->term_timer, m->term_early ? TERM_START_S : TERM_S, 0.);
 		m->term_timer.data = m;
 		ev_timer_start(m->loop, &m->term_timer);
 	}

@@ -10,7 +10,8 @@ struct monitor;
 void signals_ignore(struct monitor *m);
 /** signals_start() - from now on TERM INT HUP QUIT USR1 USR2 CONT WINCH go to the command */
 void signals_start(struct monitor *m);
-/** signals_seen() - one has come. The second TERM, or ten seconds after the first, ends the sandbox */
+/** signals_seen() - one has come. The second TERM, or ten seconds after the first, ends the sandbox;
+ * one second where the command does not run yet */
 void signals_seen(struct monitor *m, int signo);
 /** signals_flush() - send what waits, as far as the shim takes it */
 void signals_flush(struct monitor *m);

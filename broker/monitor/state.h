@@ -13,22 +13,27 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "audit.h"
 #include "common/msg.h"
 #include "conn_table.h"
+#include "control.h"
+#include "entry.h"
 #include "hosts.h"
+#include "live.h"
 #include "notices.h"
 #include "relay_out.h"
 #include "resolv.h"
 
-struct audit;
 struct err;
+struct policy;
 struct run;
 
-#define OWN_MAX 1024 /* own addresses remembered; CONFIG carries MSG_OWN_MAX of them */
+#define OWN_MAX 4096 /* own addresses remembered, public ones first; CONFIG carries MSG_OWN_MAX */
 #define DEATHS_MAX 5 /* worker deaths within DEATHS_S that end the network */
 #define DEATHS_S 60.0
 #define DRAIN_S 2.0  /* from EXITED to the end, whatever the others do */
 #define TERM_S 10.0  /* from the first TERM to the end of the sandbox */
+#define TERM_START_S 1.0 /* the same where the command does not run yet */
 #define READY_S 10.0 /* a worker that is not ready by then counts as dead */
 #define AUDIT_RETRY_S 0.1
 #define OWN_REFRESH_S 1.0
@@ -60,6 +65,16 @@ struct monitor {
 	struct ev_loop *loop;
 	struct audit *audit; /* never NULL while serving */
 	enum phase phase;
+	pid_t self;
+	uid_t uid;
+	int64_t started_s; /* seconds since 1970 */
+	char started_at[AUDIT_TIME_MAX];
+
+	struct policy *policy; /* in force; run->policy until an edit */
+	uint32_t epoch;	       /* grows when a verdict given before may no longer hold */
+	struct live live;
+	struct entry entry;
+	struct control control;
 
 	/* the sandbox */
 	int shim_sock, shim_pidfd, proc_fd, diag_fd;
@@ -68,11 +83,12 @@ struct monitor {
 	ev_io shim_io, shim_out, shim_exit_io;
 	uint64_t signals; /* bit N: signal N waits to be passed on */
 	unsigned terms;	  /* SIGTERMs seen */
+	bool term_early;  /* the first one came before the command ran */
 	bool killed;	  /* the monitor killed the sandbox */
 	int status;	  /* what monitor_main() will return */
 	bool have_status;
 	struct err *err;	    /* why the command did not run */
-	int (*lock)(struct err *e); /* give up power, once the command runs; NULL: done */
+	int (*lock)(struct monitor *m, struct err *e); /* give up power, once the command runs; NULL: done */
 
 	/* the exposed side */
 	int nursery_sock, nursery_pidfd;
@@ -96,7 +112,7 @@ struct monitor {
 	struct hosts hosts;
 	struct resolv resolv;
 	struct addr own[OWN_MAX];
-	size_t nown;
+	size_t nown, nown_public;
 	double own_at; /* when the list was made */
 
 	ev_signal sig[8];
@@ -119,7 +135,9 @@ void monitor_end(struct monitor *m, int status);
 void monitor_kill_sandbox(struct monitor *m);
 /** monitor_check_done() - in DRAIN: is there nothing left to wait for? Then the loop ends */
 void monitor_check_done(struct monitor *m);
-/** monitor_is_own() - is @a an address of this machine? */
+/** monitor_network_name() - "deny", "allowlist", "allow": what this sandbox was started with */
+const char *monitor_network_name(const struct monitor *m);
+/** monitor_is_own() - is @a an address of this machine, or does it hold one? */
 bool monitor_is_own(const struct monitor *m, const struct addr *a);
 /** monitor_own_refresh() - list the machine's addresses anew, at most once in OWN_REFRESH_S.
  * Return: true when the list changed */

@@ -49,7 +49,7 @@ static int refuse(struct monitor *m, const struct question *q, enum reason reaso
 		.port = q->target.port,
 	};
 
-	(void)policy_refusal(&q->target, reason, rule, addr, v.text, sizeof(v.text));
+	(void)policy_refusal(m->policy, &q->target, reason, rule, addr, v.text, sizeof(v.text));
 	if (reason != REASON_BAD_NAME)
 		memcpy(v.host, q->target.host, sizeof(v.host));
 	record_deny(m, q->serial, q->proto, q->target.host, q->target.port, reason, rule);
@@ -79,6 +79,7 @@ static int allow(struct monitor *m, const struct question *q, uint32_t flags,
 	c->target = q->target;
 	c->match = q->match;
 	c->since = ev_now(m->loop);
+	c->epoch = m->epoch;
 	c->flags = v.flags = flags | (q->match.is_private ? VERDICT_PRIVATE : 0) |
 			     (q->match.no_sni ? VERDICT_NO_SNI : 0);
 	c->state = flags & VERDICT_CANDIDATES ? CONN_WAITING
@@ -100,7 +101,7 @@ static int allow(struct monitor *m, const struct question *q, uint32_t flags,
 	}
 	memcpy(v.host, q->target.host, sizeof(v.host));
 	allowed_text(q->match.rule, v.text, sizeof(v.text));
-	(void)policy_refusal(&q->target, REASON_PRIVATE_ADDRESS, q->match.rule, NULL,
+	(void)policy_refusal(m->policy, &q->target, REASON_PRIVATE_ADDRESS, q->match.rule, NULL,
 			     v.private_text, sizeof(v.private_text));
 	return verdict_send(m, q->num, &v);
 }
@@ -123,7 +124,7 @@ static void judge(struct monitor *m, const struct target *t, const struct policy
 	*j = (struct judged){ .reason = REASON_PRIVATE_ADDRESS, .by = match->rule };
 	for (size_t i = 0; i < n; i++) {
 		const struct policy_rule *by = match->rule;
-		enum reason r = policy_judge_addr(m->run->policy, t, match, &a[i],
+		enum reason r = policy_judge_addr(m->policy, t, match, &a[i],
 						  monitor_is_own(m, &a[i]), &by);
 
 		if (r == REASON_NONE) {
@@ -155,8 +156,8 @@ static int answer_name(struct monitor *m, const struct question *q)
 
 	if (n > 0)
 		return answer_fixed(m, q, 0, a, n);
-	/* CONFIG could not name every own address: then the worker cannot tell them */
-	if (policy_needs_candidates(m->run->policy, &q->match) || m->nown > MSG_OWN_MAX)
+	/* CONFIG could not name every public own address: then the worker cannot tell them */
+	if (policy_needs_candidates(m->policy, &q->match) || m->nown_public > MSG_OWN_MAX)
 		return allow(m, q, VERDICT_CANDIDATES, NULL, 0);
 	return allow(m, q, 0, NULL, 0);
 }
@@ -172,8 +173,10 @@ static int refuse_bad_name(struct monitor *m, struct question *q, const char *ho
 /* What a verdict leans on may have changed since the last one. */
 static int follow(struct monitor *m)
 {
-	bool changed = monitor_own_refresh(m);
+	bool own = monitor_own_refresh(m), changed = own;
 
+	if (own)
+		m->epoch++; /* what the worker was told before names other addresses */
 	changed |= resolv_follow(&m->resolv);
 	return changed ? worker_config(m) : 0;
 }
@@ -188,7 +191,7 @@ int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 		return refuse_bad_name(m, &q, ask->host);
 	if (m->phase != PHASE_SERVE && m->phase != PHASE_START)
 		return refuse(m, &q, REASON_SHUTDOWN, NULL, NULL);
-	policy_match(m->run->policy, &q.target, &q.match);
+	policy_match(m->policy, &q.target, &q.match);
 	if (q.match.verdict != POLICY_ALLOW)
 		return refuse(m, &q, q.match.reason, q.match.rule, NULL);
 	if (follow(m) < 0)
@@ -203,6 +206,8 @@ int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candi
 	struct msg_dial d = { 0 };
 	struct judged j;
 
+	if (c->cut)
+		return 0; /* it crossed the CUT: the worker waits for no DIAL any more */
 	judge(m, &c->target, &c->match, cand->addr, cand->n, &j);
 	d.mask = j.mask;
 	if (j.n > 0)
@@ -213,7 +218,7 @@ int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candi
 	}
 	if (d.mask == 0) {
 		d.reason = (uint8_t)j.reason;
-		(void)policy_refusal(&c->target, j.reason, j.by, &j.refused, d.text,
+		(void)policy_refusal(m->policy, &c->target, j.reason, j.by, &j.refused, d.text,
 				     sizeof(d.text));
 		record_deny(m, c->serial, c->proto, c->target.host, c->target.port, j.reason, j.by);
 		notices_refused(&m->notices, c->target.host, c->target.port, d.text);
@@ -238,23 +243,91 @@ static bool among(const struct addr *list, size_t n, const struct addr *a)
 	return false;
 }
 
-int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
+static bool may_dial(struct monitor *m, const struct conn *c, const struct policy_match *match,
+		     const struct addr *a)
 {
 	const struct policy_rule *by = NULL;
+
+	return policy_judge_addr(m->policy, &c->target, match, a, monitor_is_own(m, a), &by) ==
+	       REASON_NONE;
+}
+
+static int cut(struct monitor *m, struct conn *c)
+{
+	c->cut = true;
+	wr_open(&m->wr, MSG_CUT, c->num);
+	return worker_send(m);
+}
+
+/* An honest worker that was told something else before dials what is refused now: that is cut, and
+ * only what it could never have been told is a lie. */
+int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
+{
+	bool is_old = c->cut || c->epoch != m->epoch, ok;
 
 	if (c->allowed) {
 		if (!among(c->allowed, c->nallowed, a))
 			return -EBADMSG;
-	} else if (c->state != CONN_ALLOWED || addr_class_of(a) != ADDR_PUBLIC ||
-		   monitor_is_own(m, a) ||
-		   policy_judge_addr(m->run->policy, &c->target, &c->match, a, false, &by) !=
-			   REASON_NONE) {
+	} else if (c->state != CONN_ALLOWED || addr_class_of(a) != ADDR_PUBLIC) {
 		return -EBADMSG;
 	}
+	ok = c->cut || (c->allowed && !is_old) || may_dial(m, c, &c->match, a);
+	if (!ok && !is_old)
+		return -EBADMSG;
 	c->addr = *a;
 	c->state = CONN_OPEN;
 	free(c->allowed);
 	c->allowed = NULL;
 	c->nallowed = 0;
-	return 0;
+	return ok ? 0 : cut(m, c);
+}
+
+/* ---- again ---- */
+
+static bool still_allowed(struct monitor *m, const struct conn *c, struct policy_match *match)
+{
+	policy_match(m->policy, &c->target, match);
+	if (match->verdict != POLICY_ALLOW)
+		return false;
+	if (c->state == CONN_OPEN)
+		return may_dial(m, c, match, &c->addr);
+	for (size_t i = 0; i < c->nallowed; i++) {
+		if (may_dial(m, c, match, &c->allowed[i]))
+			return true;
+	}
+	return !c->allowed; /* no answer is in hand yet */
+}
+
+struct again {
+	struct monitor *m;
+	size_t cut;
+	int result;
+};
+
+/* The rule that a connection remembers goes with its policy: it is replaced here in any case. */
+static void judge_again(void *arg, struct conn *c)
+{
+	struct again *g = arg;
+	struct policy_match match;
+
+	if (c->cut)
+		return;
+	if (still_allowed(g->m, c, &match)) {
+		c->match = match;
+		return;
+	}
+	c->match = (struct policy_match){ .verdict = POLICY_DENY, .reason = REASON_CUT };
+	g->cut++;
+	if (cut(g->m, c) < 0)
+		g->result = -EBADMSG;
+}
+
+size_t verdict_again(struct monitor *m)
+{
+	struct again g = { .m = m };
+
+	conn_table_each(&m->conns, judge_again, &g);
+	if (g.result < 0)
+		worker_lost(m, NULL);
+	return g.cut;
 }

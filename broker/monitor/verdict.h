@@ -3,6 +3,7 @@
 #ifndef WEIR_BROKER_MONITOR_VERDICT_H
 #define WEIR_BROKER_MONITOR_VERDICT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct addr;
@@ -17,6 +18,9 @@ struct msg_candidates;
 int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask);
 /** verdict_candidates() - answer CANDIDATES with one DIAL; the connection is over when it is empty */
 int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand);
+/** verdict_again() - the policy has changed: judge every connection by it, with the answers in hand,
+ * and CUT those that it denies now. Return: how many */
+size_t verdict_again(struct monitor *m);
 /** verdict_dialed() - was @a among what was allowed for @c? */
 int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a);
 

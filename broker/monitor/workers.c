@@ -91,8 +91,8 @@ static void on_worker_out(struct ev_loop *loop, ev_io *w, int revents)
 int worker_config(struct monitor *m)
 {
 	struct msg_config c = {
-		.connections = policy_connections(m->run->policy),
-		.idle_ms = policy_idle_s(m->run->policy) * 1000,
+		.connections = policy_connections(m->policy),
+		.idle_ms = policy_idle_s(m->policy) * 1000,
 		.nown = (uint8_t)(m->nown < MSG_OWN_MAX ? m->nown : MSG_OWN_MAX),
 	};
 
@@ -194,7 +194,7 @@ static void network_close(struct monitor *m)
 	}
 	m->nlisteners = 0;
 	m->worker = WORKER_OFF;
-	nursery_kill(m);
+	nursery_stop(m);
 	record_event(m, "network_closed", json_pack("{s:i}", "deaths", DEATHS_MAX));
 	note("the network worker died %d times within a minute: the sandbox has no network any more",
 	     DEATHS_MAX);

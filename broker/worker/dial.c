@@ -24,7 +24,7 @@
 static bool is_own(const struct worker *w, const struct addr *a)
 {
 	for (size_t i = 0; i < w->config.nown; i++) {
-		if (addr_eq(&w->config.own[i], a))
+		if (addr_leads_to(a, &w->config.own[i]))
 			return true;
 	}
 	return false;

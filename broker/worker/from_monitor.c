@@ -19,10 +19,23 @@
 
 #define PER_WAKE 32
 
+/* A limit that came while they were open counts from their last byte. */
+static void tunnels_time(struct worker *w)
+{
+	struct conn *c, *next;
+
+	for (c = TAILQ_FIRST(&w->all); c; c = next) {
+		next = TAILQ_NEXT(c, all);
+		if (c->state == CONN_TUNNEL)
+			relay_idle(c);
+	}
+}
+
 static int on_config(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds,
 		     size_t nfds)
 {
 	struct msg_config m;
+	bool is_idle;
 
 	(void)c;
 	(void)fds;
@@ -31,7 +44,10 @@ static int on_config(struct worker *w, struct conn *c, struct msg_rd *r, const i
 		return -EBADMSG;
 	if (!str_eq(m.servers, w->config.servers) && dns_servers(w, m.servers) < 0)
 		return -EBADMSG;
+	is_idle = m.idle_ms != w->config.idle_ms;
 	w->config = m;
+	if (is_idle)
+		tunnels_time(w);
 	return 0;
 }
 

@@ -5,8 +5,10 @@
  * descriptors comes along.
  * nursery_main() empties the room (root: /dev/urandom and nothing else), locks itself and from then
  * on only forks a worker when told, reaps it and says so. It believes the monitor's typed messages.
- *   WAITING --any message--> exec --> IDLE --START--> RUNNING --worker died: ENDED--> IDLE; a START before that kills it;
- *   end of file from the monitor: everything in the room dies with pid 1. */
+ *   WAITING --any message--> exec --> IDLE --START--> RUNNING --worker died: ENDED--> IDLE; START while
+ *   RUNNING kills the worker first, STOP kills it; end of file from the monitor: its runtime entry,
+ *   should it still be there, is removed, and everything in the room dies with pid 1.
+ * The directory of the entries is the only thing outside the room that it holds; no worker gets it. */
 #include "broker/worker/worker.h"
 
 #include <errno.h>
@@ -232,8 +234,23 @@ static int nursery_lock(void)
 struct nursery {
 	pid_t worker; /* 0: none */
 	int pidfd;
+	int dir;    /* of the runtime entries; -1: none */
+	char entry[MSG_ENTRY_MAX + 1];
 	struct msg_wr wr;
 };
+
+/* The monitor is gone. When it could, it has removed its entry itself. */
+__attribute__((noreturn)) static void monitor_gone(const struct nursery *n)
+{
+	char hidden[MSG_ENTRY_MAX + 2];
+
+	if (n->dir >= 0) {
+		(void)snprintf(hidden, sizeof(hidden), ".%s", n->entry);
+		(void)unlinkat(n->dir, n->entry, 0);
+		(void)unlinkat(n->dir, hidden, 0);
+	}
+	_exit(0); /* and the kernel kills what is left in the room */
+}
 
 static void say(struct nursery *n)
 {
@@ -245,7 +262,7 @@ static void say(struct nursery *n)
 			break;
 	}
 	if (r < 0)
-		_exit(1);
+		monitor_gone(n);
 }
 
 static void worker_ended(struct nursery *n)
@@ -264,12 +281,22 @@ static void worker_ended(struct nursery *n)
 	say(n);
 }
 
-__attribute__((noreturn)) static void worker_child(int sock)
+__attribute__((noreturn)) static void worker_child(const struct nursery *n, int sock)
 {
+	if (n->dir >= 0)
+		(void)close(n->dir);
 	if (prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL) < 0 || getppid() != 1)
 		_exit(1);
 	(void)close(NURSERY_FD);
 	worker_main(sock);
+}
+
+static void worker_stop(struct nursery *n)
+{
+	if (!n->worker)
+		return;
+	(void)kill(n->worker, SIGKILL);
+	worker_ended(n);
 }
 
 /* @sock: the worker's end; taken */
@@ -277,15 +304,12 @@ static void worker_start(struct nursery *n, int sock)
 {
 	struct msg_started m;
 
-	if (n->worker) {
-		(void)kill(n->worker, SIGKILL);
-		worker_ended(n);
-	}
+	worker_stop(n);
 	n->worker = fork();
 	if (n->worker < 0)
 		_exit(1);
 	if (n->worker == 0)
-		worker_child(sock);
+		worker_child(n, sock);
 	(void)close(sock);
 #ifdef WEIR_TEST
 	(void)unsetenv("WEIR_TEST_MISBEHAVE"); /* the first worker only */
@@ -299,7 +323,36 @@ static void worker_start(struct nursery *n, int sock)
 	say(n);
 }
 
-/* START with one descriptor is all that may come. */
+/* A name of letters and digits leads nowhere but into the directory. Once. @dir: taken */
+static void entry_take(struct nursery *n, int dir, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (n->dir >= 0 || len == 0 ||
+	    strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
+		_exit(1);
+	memcpy(n->entry, name, len + 1);
+	n->dir = dir;
+}
+
+static void obey(struct nursery *n, const struct msg_head *h, struct msg_rd *r, int *fds,
+		 size_t nfds)
+{
+	struct msg_entry x;
+
+	if (h->conn != 0)
+		_exit(1);
+	if (h->type == MSG_START && nfds == 1 && rd_end(r) == 0)
+		worker_start(n, fds[0]);
+	else if (h->type == MSG_STOP && nfds == 0 && rd_end(r) == 0)
+		worker_stop(n);
+	else if (h->type == MSG_ENTRY && nfds == 1 && msg_get_entry(r, &x) == 0)
+		entry_take(n, fds[0], x.name);
+	else
+		_exit(1);
+}
+
+/* START, STOP and ENTRY are all that may come. */
 static void hear(struct nursery *n)
 {
 	char buf[256];
@@ -309,17 +362,19 @@ static void hear(struct nursery *n)
 	struct msg_rd r;
 	ssize_t len = fd_recv(NURSERY_FD, buf, sizeof(buf), fds, &nfds);
 
-	if (len == -EAGAIN || len == -EINTR)
+	/* reset: it left without reading all; what it said before is still there, then the end */
+	if (len == -EAGAIN || len == -EINTR || len == -ECONNRESET)
 		return;
-	if (len <= 0 || msg_open(&h, &r, buf, (size_t)len) < 0 || h.type != MSG_START ||
-	    h.conn != 0 || rd_end(&r) < 0 || nfds != 1)
-		_exit(len == 0 ? 0 : 1); /* and the kernel kills what is left in the room */
-	worker_start(n, fds[0]);
+	if (len == 0)
+		monitor_gone(n);
+	if (len < 0 || msg_open(&h, &r, buf, (size_t)len) < 0)
+		_exit(1);
+	obey(n, &h, &r, fds, nfds);
 }
 
 void nursery_main(void)
 {
-	static struct nursery n = { .pidfd = -1 };
+	static struct nursery n = { .pidfd = -1, .dir = -1 };
 	struct pollfd p[2] = { { .fd = NURSERY_FD, .events = POLLIN }, { .events = POLLIN } };
 
 	if (getpid() != 1 || fd_set_cloexec(NURSERY_FD, true) < 0 ||

@@ -230,8 +230,8 @@ void relay_idle(struct conn *c)
 	double left = c->active + limit - ev_now(c->w->loop);
 
 	if (limit <= 0)
-		return;
-	if (left > 0)
+		conn_timer(c, 0);
+	else if (left > 0)
 		conn_timer(c, left);
 	else
 		conn_reset(c, REASON_IDLE);

@@ -6,6 +6,11 @@ set -eu
 cd "$(dirname "$0")/../.."
 WEIR_BUILD=$PWD/${1:-build} PYTHONDONTWRITEBYTECODE=1
 export WEIR_BUILD PYTHONDONTWRITEBYTECODE
+B=${1:-build}
+"${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -O2 -I. -o "$B/policy_bench" tests/bench/policy_bench.c \
+	-Wl,--start-group "$B/obj/libpolicy.a" "$B/obj/libcommon.a" -Wl,--end-group \
+	-ljansson -lpsl -lidn2 -lunistring -lsodium -lcap-ng
+"$B/policy_bench"
 /usr/bin/python3 tests/bench/bench.py
 echo
 dir=$(mktemp -d /tmp/weir-stages.XXXXXX)

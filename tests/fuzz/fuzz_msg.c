@@ -35,6 +35,7 @@ TRY(stats)
 TRY(config)
 TRY(verdict)
 TRY(dial)
+TRY(entry)
 TRY(started)
 TRY(ended)
 TRY(listeners)
@@ -60,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	try_config(r, &h, data, len);
 	try_verdict(r, &h, data, len);
 	try_dial(r, &h, data, len);
+	try_entry(r, &h, data, len);
 	try_started(r, &h, data, len);
 	try_ended(r, &h, data, len);
 	try_listeners(r, &h, data, len);

@@ -30,7 +30,7 @@ static void use(const struct policy *p)
 			abort();
 		policy_match(p, &t, &m);
 		(void)policy_judge_addr(p, &t, &m, &a, false, &by);
-		if (policy_refusal(&t, m.reason, m.rule, &a, text, sizeof(text)) != strlen(text))
+		if (policy_refusal(p, &t, m.reason, m.rule, &a, text, sizeof(text)) != strlen(text))
 			abort();
 	}
 	if (!null)

@@ -60,7 +60,7 @@ def test_a1_denied_host_gets_403_that_says_why(web):
     assert r.status == 0 and r.text.startswith("HTTP/1.1 403 "), r
     body = r.text.split("\r\n\r\n", 1)[1]
     assert body.count("\n") == 3 and "denied.example.net" in body, body
-    assert "weir run --allow" in body, body
+    assert "weir allow denied.example.net:80" in body, body
     assert "http_request_denied" in r.text and "no_rule" in r.text, r
     assert web.web["denied"].count == before
     v = verdicts(r.audit, "denied.example.net")

@@ -192,8 +192,9 @@ class Procs:
             if self.keeper:
                 ks = children(self.keeper)
                 self.cmd = ks[0] if ks else None
-            return self.shim and self.keeper and self.cmd and \
-                (not network or (self.nursery and self.worker))
+            # until it has executed itself anew the nursery looks like the shim
+            return self.nursery and self.shim and self.keeper and self.cmd and \
+                (not network or self.worker)
         wait_until(look, timeout, "monitor, nursery, worker, shim, keeper and CMD running")
 
     def all(self):

@@ -14,12 +14,14 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "broker/cli/layers.h"
 #include "common/filter.h"
 #include "common/lock.h"
 #include "common/netlink.h"
 #include "tests/unit/monitor_fixture.h"
 
 static char dir[64], path[96], lock_path[96];
+static int clients[2] = { -1, -1 };
 
 static int dir_make(void **state)
 {
@@ -136,6 +138,60 @@ static int makes_a_pair(void *arg)
 		       : 1;
 }
 
+/* An edit, as the layers are read: a symlink, owner and mode, the text. */
+static int reads_a_policy(void *arg)
+{
+	struct layers_options o = { .no_user_policy = true, .quiet = true };
+	const char *files[] = { path };
+	struct surroundings *at = arg;
+	struct policy *p = NULL;
+	struct err e = { 0 };
+	char **watched;
+	int r;
+
+	o.files = files;
+	o.nfiles = 1;
+	r = layers_reload(&o, at, NULL, NULL, &p, &e);
+	policy_free(p);
+	watched = layers_files(at);
+	layers_files_free(watched);
+	return r == 0 && watched ? 0 : 1;
+}
+
+static int watches(void *arg)
+{
+	char *const paths[] = { arg, lock_path };
+	char *const fewer[] = { lock_path };
+	struct watch w;
+
+	watch_init(&w);
+	if (watch_open(&w) < 0 || watch_arm(&w, paths, 2) < 0 || watch_arm(&w, fewer, 1) < 0)
+		return 1;
+	(void)watch_read(&w);
+	(void)watch_print(paths, 2);
+	(void)watch_newer(paths, 2, 0);
+	watch_close(&w);
+	return 0;
+}
+
+/* Two clients; one sends nonsense, one asks and is answered. */
+static int serves_control(void *arg)
+{
+	struct fx *f = arg;
+	char buf[4096];
+
+	control_start(&f->m);
+	for (int i = 0; i < 8; i++)
+		ev_run(f->m.loop, EVRUN_NOWAIT);
+	if (recv(clients[0], buf, sizeof(buf), MSG_DONTWAIT) <= 0 || !strstr(buf, "\"ok\":true"))
+		return 1;
+	if (recv(clients[1], buf, sizeof(buf), MSG_DONTWAIT) <= 0 || !strstr(buf, "\"ok\":false"))
+		return 2;
+	control_stop(&f->m);
+	entry_remove(&f->m.entry);
+	return 0;
+}
+
 static void passes(const char *name, int (*work)(void *), void *arg)
 {
 	int status = locked(work, arg);
@@ -179,7 +235,77 @@ static void the_audit_log_passes(void **state)
 	audit_free(a);
 }
 
+static void an_edit_passes(void **state)
+{
+	struct layers_options o = { .no_user_policy = true, .quiet = true };
+	const char *files[] = { path };
+	struct surroundings at = { 0 };
+	struct policy *p = NULL;
+	struct err e = { 0 };
+
+	(void)state;
+	fx_file(path, "allow a.example\n");
+	o.files = files;
+	o.nfiles = 1;
+	if (layers_load(&o, &p, &at, &e) < 0)
+		fail_msg("%s", e.what);
+	passes("a policy", reads_a_policy, &at);
+	fx_file(path, "alow a.example\n");
+	passes("a broken policy", reads_a_policy, &at);
+	assert_int_equal(unlink(path), 0);
+	passes("a policy that is gone", reads_a_policy, &at);
+	fx_file(lock_path, "allow a.example\n");
+	assert_int_equal(symlink(lock_path, path), 0);
+	passes("a symlink", reads_a_policy, &at);
+	passes("watching", watches, path);
+	policy_free(p);
+	surroundings_free(&at);
+}
+
+static void the_control_socket_passes(void **state)
+{
+	static const char *const say[] = { "{\"v\":1,\"verb\":\"info\"}\n", "nonsense\n" };
+	char run_dir[96], where[128];
+	struct fx f;
+
+	(void)state;
+	fx_open(&f, "allow a.example\n");
+	(void)snprintf(run_dir, sizeof(run_dir), "%s/run", dir);
+	assert_int_equal(entry_open(&f.m.entry, run_dir, NULL), 0);
+	assert_int_equal(entry_make(&f.m.entry, run_dir, f.run.id, NULL), 0);
+	(void)snprintf(where, sizeof(where), "%s/%s", run_dir, f.run.id);
+	for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+		struct sockaddr_un at = { .sun_family = AF_UNIX };
+
+		(void)snprintf(at.sun_path, sizeof(at.sun_path), "%.107s", where);
+		clients[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(connect(clients[i], (const struct sockaddr *)&at, sizeof(at)), 0);
+		assert_int_equal(fd_write_all(clients[i], say[i], strlen(say[i])), 0);
+	}
+	passes("the control socket", serves_control, &f);
+	assert_int_equal(access(where, F_OK), -1); /* removed behind the lock */
+	for (size_t i = 0; i < ARRAY_LEN(clients); i++)
+		scope_close(&clients[i]);
+	fx_close(&f);
+	assert_int_equal(rmdir(run_dir), 0);
+}
+
 /* ---- killed ---- */
+
+static int opens_to_write(void *arg)
+{
+	return open(arg, O_WRONLY | O_CLOEXEC) < 0;
+}
+
+static int opens_to_create(void *arg)
+{
+	return open(arg, O_RDONLY | O_CREAT | O_CLOEXEC, 0600) < 0;
+}
+
+static int removes_a_directory(void *arg)
+{
+	return unlinkat(AT_FDCWD, arg, AT_REMOVEDIR) < 0;
+}
 
 static int forks(void *arg)
 {
@@ -237,6 +363,9 @@ static void what_it_must_never_do_again_is_killed(void **state)
 		{ "fork", forks, NULL },
 		{ "exec", executes, dir },
 		{ "connect", connects, &sock },
+		{ "open for writing", opens_to_write, path },
+		{ "create", opens_to_create, path },
+		{ "remove a directory", removes_a_directory, dir },
 		{ "an internet socket", makes_inet_sockets, NULL },
 		{ "a unix socket", makes_unix_sockets, NULL },
 #ifndef __SANITIZE_ADDRESS__ /* whose run-time maps as it likes: common/filter_gen.c */
@@ -261,6 +390,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(the_monitors_own_work_passes),
 		T(the_audit_log_passes),
+		T(an_edit_passes),
+		T(the_control_socket_passes),
 		T(what_it_must_never_do_again_is_killed),
 	};
 

@@ -99,6 +99,20 @@ static bool fx_silent(struct fx *f)
 	return recv(f->worker, &c, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN;
 }
 
+/* What the monitor told the nursery next. */
+static void fx_nursery_hear(struct fx *f, unsigned type)
+{
+	uint8_t buf[MSG_MAX];
+	int fds[FD_PASS_MAX];
+	size_t nfds = FD_PASS_MAX;
+	ssize_t n = fd_recv(f->nursery, buf, sizeof(buf), fds, &nfds);
+
+	assert_true(n > 0);
+	for (size_t i = 0; i < nfds; i++)
+		(void)close(fds[i]);
+	assert_int_equal(buf[0], type);
+}
+
 /* Take the newest START from the nursery's socket. */
 static void fx_worker_take(struct fx *f)
 {

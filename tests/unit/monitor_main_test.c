@@ -95,7 +95,15 @@ static void nursery(int sock)
 	pid_t worker = -1;
 	int fd = -1;
 
-	while (hear(sock, &fd) == MSG_START) {
+	for (;;) {
+		unsigned type = hear(sock, &fd);
+
+		if (type == MSG_ENTRY) {
+			(void)close(fd);
+			continue;
+		}
+		if (type != MSG_START && type != MSG_STOP)
+			return;
 		if (worker > 0) {
 			int status;
 
@@ -103,6 +111,9 @@ static void nursery(int sock)
 			(void)waitpid(worker, &status, 0);
 			say_u32(sock, MSG_ENDED, (uint32_t)status);
 		}
+		worker = -1;
+		if (type == MSG_STOP)
+			continue;
 		worker = process(script.worker, fd, NULL);
 		(void)close(fd);
 		say_u32(sock, MSG_STARTED, (uint32_t)worker);

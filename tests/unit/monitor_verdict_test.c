@@ -139,7 +139,10 @@ static void candidates_are_struck_by_policy(void **state)
 
 static void an_own_address_counts_as_loopback(void **state)
 {
-	static const char *const own[] = { "93.184.216.34" };
+	/* 93.184.216.34 as it is, through NAT64, 6to4 and Teredo; the last one is another's */
+	static const char *const own[] = { "93.184.216.34", "64:ff9b::5db8:d822",
+					   "2002:5db8:d822::1", "2001:0:808:808:0:0:a247:27dd",
+					   "93.184.216.35" };
 	struct msg_verdict v;
 	struct msg_dial d;
 	struct fx f;
@@ -147,15 +150,45 @@ static void an_own_address_counts_as_loopback(void **state)
 	(void)state;
 	fx_open(&f, rules);
 	assert_int_equal(addr_parse(&f.m.own[0], own[0]), 0);
-	f.m.nown = 1;
+	f.m.nown = f.m.nown_public = 1;
 	f.m.own_at = ev_now(f.m.loop);
 	assert_int_equal(fx_ask(&f, 1, "a.example", 443), 0);
 	fx_verdict(&f, &v);
-	assert_int_equal(fx_candidates(&f, 1, own, 1), 0);
+	assert_int_equal(fx_candidates(&f, 1, own, 5), 0);
+	fx_hear(&f, MSG_DIAL);
+	assert_int_equal(msg_get_dial(&f.body, &d), 0);
+	assert_int_equal(d.mask, 1u << 4);
+	assert_int_equal(fx_ask(&f, 2, "a.example", 443), 0);
+	fx_verdict(&f, &v);
+	assert_int_equal(fx_candidates(&f, 2, own, 4), 0);
 	fx_hear(&f, MSG_DIAL);
 	assert_int_equal(msg_get_dial(&f.body, &d), 0);
 	assert_int_equal(d.mask, 0);
 	assert_int_equal(d.reason, REASON_PRIVATE_ADDRESS);
+	fx_close(&f);
+}
+
+/* CONFIG holds so many: with more the worker would not know all that it must refuse. */
+static void more_own_addresses_than_the_worker_knows_are_judged_here(void **state)
+{
+	struct msg_verdict v;
+	struct fx f;
+
+	(void)state;
+	fx_open(&f, "allow a.example\n");
+	f.m.own_at = ev_now(f.m.loop);
+	f.m.nown = f.m.nown_public = MSG_OWN_MAX;
+	assert_int_equal(fx_ask(&f, 1, "a.example", 443), 0);
+	fx_verdict(&f, &v);
+	assert_int_equal(v.flags, 0);
+	f.m.nown = f.m.nown_public = MSG_OWN_MAX + 1;
+	assert_int_equal(fx_ask(&f, 2, "a.example", 443), 0);
+	fx_verdict(&f, &v);
+	assert_int_equal(v.flags, VERDICT_CANDIDATES);
+	f.m.nown_public = 1; /* private ones are refused by class */
+	assert_int_equal(fx_ask(&f, 3, "a.example", 443), 0);
+	fx_verdict(&f, &v);
+	assert_int_equal(v.flags, 0);
 	fx_close(&f);
 }
 
@@ -247,6 +280,7 @@ int main(void)
 		cmocka_unit_test(the_texts_name_the_rule),
 		cmocka_unit_test(candidates_are_struck_by_policy),
 		cmocka_unit_test(an_own_address_counts_as_loopback),
+		cmocka_unit_test(more_own_addresses_than_the_worker_knows_are_judged_here),
 		cmocka_unit_test(only_the_fixed_address_may_be_dialled),
 		cmocka_unit_test(an_end_is_recorded_with_address_and_bytes),
 		cmocka_unit_test(a_required_record_that_cannot_be_written_is_503),

@@ -138,7 +138,9 @@ static void the_fifth_death_within_a_minute_closes_the_network(void **state)
 		}
 	}
 	assert_int_equal(f.m.worker, WORKER_OFF);
-	assert_int_equal(f.m.nursery, NURSERY_NONE);
+	assert_int_equal(f.m.nursery, NURSERY_UP); /* it guards the runtime entry */
+	assert_int_equal(f.m.worker_sock, -1);
+	fx_nursery_hear(&f, MSG_STOP);
 	assert_int_equal(connect_errno(&at), ECONNREFUSED);
 	assert_int_equal(count(fx_audit(&f), "\"event\":\"worker_replaced\""), DEATHS_MAX - 1);
 	assert_int_equal(count(fx_audit(&f), "\"event\":\"network_closed\""), 1);

@@ -37,32 +37,40 @@ static const struct {
 	{ "allow a.example", "evil.example", NULL, 443,
 	  "weir: evil.example:443 is not allowed\n"
 	  "no rule of the policy matches\n"
-	  "to allow it: weir run --allow evil.example:443 ...\n" },
+	  "to allow it: weir allow evil.example:443\n" },
 	{ "allow a.example", "a.example", NULL, 22,
 	  "weir: a.example:22 is not allowed on this port\n"
 	  "/p:1: allow a.example (other ports)\n"
-	  "to allow it: weir run --allow a.example:22 ...\n" },
+	  "to allow it: weir allow a.example:22\n" },
 	{ "# why\ndeny  .example  # because", "a.example", NULL, 443,
 	  "weir: a.example:443 is denied\n"
 	  "/p:2: deny .example\n"
-	  "to allow it: take out the rule; no allow rule outweighs it\n" },
+	  "to allow it: weir forget .example takes the rule out\n" },
 	{ "allow a.example", "::1", NULL, 443,
 	  "weir: [::1]:443 is not allowed\n"
 	  "no rule of the policy matches\n"
-	  "to allow it: weir run --allow [::1]:443 ...\n" },
+	  "to allow it: weir allow '[::1]:443'\n" },
 	{ "allow a.example", "a.example", "10.0.0.1", 443,
 	  "weir: a.example:443 leads only to addresses that are not public (10.0.0.1: private)\n"
 	  "/p:1: allow a.example (does not cover such an address)\n"
-	  "to allow it: weir run --allow 'a.example:443 private' ...\n" },
+	  "to allow it: weir allow 'a.example:443 private'\n" },
 	{ "allow a.example private", "a.example", "169.254.169.254", 80,
 	  "weir: a.example:80 leads only to addresses that are not public (169.254.169.254: "
 	  "link-local)\n"
 	  "/p:1: allow a.example private (does not cover such an address)\n"
-	  "to allow it: weir run --allow a.example:80 --allow 169.254.169.254:80 ...\n" },
+	  "to allow it: weir allow a.example:80 169.254.169.254:80\n" },
 	{ "allow *", "127.0.0.1", "127.0.0.1", 80,
 	  "weir: 127.0.0.1:80 leads only to addresses that are not public\n"
 	  "/p:1: allow * (does not cover such an address)\n"
-	  "to allow it: weir run --allow 127.0.0.1:80 ...\n" },
+	  "to allow it: weir allow 127.0.0.1:80\n" },
+	{ "allow localhost:22 private", "localhost", NULL, 80,
+	  "weir: localhost:80 is not allowed on this port\n"
+	  "/p:1: allow localhost:22 private (other ports)\n"
+	  "to allow it: weir allow 'localhost:80 private'\n" },
+	{ "deny *.example:1-9,22", "a.example", NULL, 22,
+	  "weir: a.example:22 is denied\n"
+	  "/p:1: deny *.example:1-9,22\n"
+	  "to allow it: weir forget '*.example:1-9,22' takes the rule out\n" },
 };
 
 static enum reason ask(struct policy *p, size_t i, struct target *t, char *buf, size_t room)
@@ -80,7 +88,7 @@ static enum reason ask(struct policy *p, size_t i, struct target *t, char *buf, 
 		assert_int_equal(addr_parse(&a, refusals[i].addr), 0);
 		r = policy_judge_addr(p, t, &m, &a, false, &rule);
 	}
-	(void)policy_refusal(t, r, rule, refusals[i].addr ? &a : NULL, buf, room);
+	(void)policy_refusal(p, t, r, rule, refusals[i].addr ? &a : NULL, buf, room);
 	return r;
 }
 
@@ -99,20 +107,23 @@ static void refusal_says_what_which_and_how(void **state)
 	}
 }
 
-/* The options of "weir run --allow X --allow 'Y private' ..." go into a policy as flags. */
-static void type_remedy(struct policy *p, const char *line)
+/* What "weir allow X 'Y private'" would write into the user's file. */
+static void type_remedy(struct policy *p, const char *buf)
 {
+	const char *s = strstr(buf, "weir allow ");
 	struct err e = { 0 };
 
-	for (const char *s = line; (s = strstr(s, "--allow "));) {
-		char value[512];
+	for (s = s ? s + strlen("weir allow ") : ""; *s && *s != '\n';) {
+		char line[512];
 		size_t n;
 
-		s += strlen("--allow ");
+		if (*s == ' ')
+			s++;
 		n = *s == '\'' ? strcspn(++s, "'") : strcspn(s, " \n");
-		(void)snprintf(value, sizeof(value), "%.*s", (int)n, s);
-		if (policy_add_flag(p, "--allow", "allow", value, &e) < 0)
-			fail_msg("'%s': %s", value, e.what);
+		(void)snprintf(line, sizeof(line), "allow %.*s\n", (int)n, s);
+		if (policy_add_text(p, LAYER_USER, "U", line, strlen(line), &e) < 0)
+			fail_msg("'%s': %s", line, e.what);
+		s += n + (s[n] == '\'');
 	}
 }
 
@@ -139,6 +150,39 @@ static void third_line_allows_it_when_typed(void **state)
 		if (r != REASON_RULE && r != REASON_NONE)
 			fail_msg("after typing it:\n%s", after);
 		policy_free(again);
+	}
+}
+
+static void remedy_is_one_that_counts(void **state)
+{
+	char buf[MSG_TEXT_MAX + 1];
+	struct err e = { 0 };
+	struct target t;
+
+	(void)state;
+	assert_int_equal(target_parse(&t, "a.example", 80), 0);
+	for (size_t lock = 0; lock < 2; lock++) {
+		struct policy *p = policy_new(&ctx);
+		struct policy_match m;
+		struct addr a;
+
+		if (lock)
+			assert_int_equal(
+				policy_add_text(p, LAYER_ADMIN, "/a", "lock allow\n", 11, &e), 0);
+		else
+			policy_without_user_file(p);
+		assert_int_equal(policy_seal(p, NULL, NULL, &e), 0);
+		policy_match(p, &t, &m);
+		(void)policy_refusal(p, &t, m.reason, m.rule, NULL, buf, sizeof(buf));
+		assert_non_null(
+			strstr(buf, lock ? "only the administrator can allow it: locked by /a:1\n"
+					 : "weir run --allow a.example:80 ...\n"));
+		assert_int_equal(addr_parse(&a, "169.254.169.254"), 0);
+		(void)policy_refusal(p, &t, REASON_PRIVATE_ADDRESS, NULL, &a, buf, sizeof(buf));
+		if (!lock)
+			assert_non_null(strstr(buf, "weir run --allow a.example:80 --allow "
+						    "169.254.169.254:80 ...\n"));
+		policy_free(p);
 	}
 }
 
@@ -171,7 +215,7 @@ static void longest_words_still_make_three_whole_lines(void **state)
 	assert_int_equal(target_parse(&t, host, 443), 0);
 	policy_match(p, &t, &m);
 	assert_int_equal(m.reason, REASON_DENIED);
-	n = policy_refusal(&t, m.reason, m.rule, NULL, buf, sizeof(buf));
+	n = policy_refusal(p, &t, m.reason, m.rule, NULL, buf, sizeof(buf));
 	assert_int_equal(n, strlen(buf));
 	assert_int_equal(lines_of(buf), 3);
 	assert_int_equal(buf[strlen(buf) - 1], '\n');
@@ -186,11 +230,11 @@ static void every_reason_has_three_lines(void **state)
 	(void)state;
 	assert_int_equal(target_parse(&t, "a.example", 443), 0);
 	for (int r = 0; r < REASON_COUNT; r++) {
-		(void)policy_refusal(&t, (enum reason)r, NULL, NULL, buf, sizeof(buf));
+		(void)policy_refusal(NULL, &t, (enum reason)r, NULL, NULL, buf, sizeof(buf));
 		if (lines_of(buf) != 3)
 			fail_msg("%s: '%s'", reason_name((enum reason)r), buf);
 	}
-	(void)policy_refusal(NULL, REASON_BAD_NAME, NULL, NULL, buf, sizeof(buf));
+	(void)policy_refusal(NULL, NULL, REASON_BAD_NAME, NULL, NULL, buf, sizeof(buf));
 	assert_int_equal(lines_of(buf), 3);
 }
 
@@ -199,6 +243,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refusal_says_what_which_and_how),
 		cmocka_unit_test(third_line_allows_it_when_typed),
+		cmocka_unit_test(remedy_is_one_that_counts),
 		cmocka_unit_test(longest_words_still_make_three_whole_lines),
 		cmocka_unit_test(every_reason_has_three_lines),
 	};

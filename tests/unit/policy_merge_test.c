@@ -227,7 +227,7 @@ static const struct {
 	  { { LAYER_ADMIN, "lock allow\n" }, { LAYER_USER, "include go\n" } },
 	  NULL,
 	  1,
-	  "preset go:3: 'allow' is locked by ADMIN:1: 4 lines are ignored" },
+	  "preset go:3: 'allow' is locked by ADMIN:1: 5 lines are ignored" },
 	{ "lock allow makes --preset an error",
 	  { { LAYER_ADMIN, "lock allow\n" }, { LAYER_FLAG, "include go" } },
 	  "preset go: 'allow' is locked by ADMIN:1",
@@ -455,6 +455,77 @@ static void json_has_every_line_and_its_state(void **state)
 	policy_free(p);
 }
 
+/* ---- live: what runs already cannot be refused ---- */
+
+static void live_lock_strikes_what_a_start_would_refuse(void **state)
+{
+	static const struct layer l[] = { { LAYER_ADMIN, "lock allow\naudit required\n" },
+					  { LAYER_USER, "audit optional\n" },
+					  { LAYER_FLAG, "allow flag.example" } };
+	struct policy *p = NULL;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(seal(&p, l, 2, &e), -EINVAL);
+	p = policy_new(&ctx);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(
+			policy_add_text(p, l[i].layer, "F", l[i].text, strlen(l[i].text), &e), 0);
+	assert_int_equal(policy_add_flag(p, "--allow", "allow", "flag.example", &e), 0);
+	policy_live(p);
+	assert_int_equal(policy_seal(p, NULL, NULL, &e), 0);
+	assert_int_equal(reason_for(p, "flag.example"), REASON_NO_RULE);
+	assert_true(policy_audit_required(p));
+	policy_free(p);
+}
+
+/* ---- lines that say nothing ---- */
+
+static const struct {
+	const char *text;
+	size_t n;
+	const char *last; /* of what is told last */
+} lints[] = {
+	{ "allow a.example\nallow b.example\n", 0, "" },
+	{ "allow a.example\nallow a.example\n", 1,
+	  "USER:2: 'allow a.example' says no more than USER:1" },
+	{ "allow a.example\nallow a.example:443\n", 1, "says no more than USER:1" },
+	{ "allow a.example:443\nallow a.example\n", 0, "" },
+	{ "allow a.example\nallow a.example private\n", 0, "" },
+	{ "allow a.example private\nallow a.example\n", 1, "USER:1" },
+	{ "allow A.Example.\nallow a.example\n", 1, "USER:1" },
+	{ "allow .a.example\nallow *.a.example\n", 0, "" },
+	{ "deny a.example\nallow a.example\n", 1, "denied by USER:1" },
+	{ "deny a.example:443\nallow a.example\n", 0, "" },
+	{ "deny .example\nallow x.a.example\n", 1, "denied by USER:1" },
+	{ "deny *.example\nallow .a.example\n", 1, "denied by USER:1" },
+	{ "deny *.a.example\nallow a.example\n", 0, "" },
+	{ "deny *.a.example\nallow .a.example\n", 0, "" },
+	{ "deny a.example\nallow .a.example\n", 0, "" },
+	{ "deny *:22\nallow a.example:22\n", 1, "denied by USER:1" },
+	{ "deny 10.0.0.0/8\nallow 10.0.0.0/8:22\n", 1, "denied by USER:1" },
+	{ "network deny\nnetwork allowlist\n", 1, "the same setting again in USER:2" },
+	{ "limit idle 5\nlimit connections 5\n", 0, "" },
+	{ "read /usr\nread /usr\n", 1, "USER:1" },
+	{ "read /usr\nwrite /usr\n", 0, "" },
+};
+
+static void line_that_says_nothing_is_told(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(lints); i++) {
+		const struct layer l[] = { { LAYER_USER, lints[i].text } };
+		struct policy *p = sealed(l, 1);
+		size_t n;
+
+		warned[0] = '\0';
+		n = policy_lint(p, warn, NULL);
+		if (n != lints[i].n || !strstr(warned, lints[i].last))
+			fail_msg("'%s' told %zu: %s", lints[i].text, n, warned);
+		policy_free(p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -473,6 +544,8 @@ int main(void)
 		cmocka_unit_test(show_names_the_place_of_each_line),
 		cmocka_unit_test(shown_text_is_the_same_policy_again),
 		cmocka_unit_test(json_has_every_line_and_its_state),
+		cmocka_unit_test(live_lock_strikes_what_a_start_would_refuse),
+		cmocka_unit_test(line_that_says_nothing_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,61 @@ static int teardown(void **state)
 	return 0;
 }
 
+static size_t entries(pid_t pid, const char *what)
+{
+	char path[64];
+	struct dirent *e;
+	size_t n = 0;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, what);
+	d = opendir(path);
+	assert_non_null(d);
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
+	(void)closedir(d);
+	return n;
+}
+
+/* Does a descriptor of @pid lead to @want? */
+static bool holds(pid_t pid, const char *want)
+{
+	char path[64], link[128], target[128];
+	struct dirent *e;
+	bool found = false;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	d = opendir(path);
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		ssize_t len;
+
+		(void)snprintf(link, sizeof(link), "%s/%.20s", path, e->d_name);
+		len = readlink(link, target, sizeof(target) - 1);
+		target[len > 0 ? len : 0] = '\0';
+		found |= str_eq(target, want);
+	}
+	(void)closedir(d);
+	return found;
+}
+
+static bool child_holds(pid_t pid, const char *want)
+{
+	char path[64], text[64] = "";
+	FILE *f;
+	int child;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	(void)fclose(f);
+	child = (int)strtol(text, NULL, 10);
+	assert_true(child > 0);
+	return holds(child, want);
+}
+
 static void worker_is_started_and_gets_ready(void **state)
 {
 	struct room *n = *state;
@@ -141,31 +196,160 @@ static void end_of_the_monitor_is_the_end_of_the_room(void **state)
 	(void)close(w);
 }
 
+static void stop_kills_the_worker_and_leaves_the_nursery(void **state)
+{
+	struct room *n = *state;
+	int w = start(n), second;
+	uint32_t status;
+
+	hear(n, n->sock, MSG_STARTED);
+	hear(n, w, MSG_READY);
+	wr_open(&n->wr, MSG_STOP, 0);
+	assert_int_equal(wr_send(&n->wr, n->sock, NULL, 0), 0);
+	hear(n, n->sock, MSG_ENDED);
+	status = rd_u32(&n->r);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_int_equal(hear_any(n, w), 0);
+	second = start(n);
+	hear(n, n->sock, MSG_STARTED);
+	hear(n, second, MSG_READY);
+	(void)close(w);
+	(void)close(second);
+}
+
+/* ---- the runtime entry ---- */
+
+static char runtime[64];
+
+static void file_make(const char *name)
+{
+	char path[128];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", runtime, name);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	(void)close(fd);
+}
+
+static bool file_there(const char *name)
+{
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", runtime, name);
+	return access(path, F_OK) == 0;
+}
+
+static void file_drop(const char *name)
+{
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", runtime, name);
+	(void)unlink(path);
+}
+
+static void entry_say(struct room *n, const char *name)
+{
+	struct msg_entry x = { .name = "" };
+	int dir;
+
+	(void)snprintf(runtime, sizeof(runtime), "/tmp/weir-nursery-test-XXXXXX");
+	assert_non_null(mkdtemp(runtime));
+	dir = open(runtime, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(dir >= 0);
+	(void)snprintf(x.name, sizeof(x.name), "%s", name);
+	wr_open(&n->wr, MSG_ENTRY, 0);
+	msg_put_entry(&n->wr, &x);
+	assert_int_equal(wr_send(&n->wr, n->sock, &dir, 1), 0);
+	(void)close(dir);
+	file_make("0123456789ab");
+	file_make(".0123456789ab");
+	file_make("other");
+}
+
+static void entry_clean(void)
+{
+	file_drop("0123456789ab");
+	file_drop(".0123456789ab");
+	file_drop("other");
+	assert_int_equal(rmdir(runtime), 0);
+}
+
+static void gone(struct room *n, int want)
+{
+	int status;
+
+	assert_int_equal(waitpid(n->pid, &status, 0), n->pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == want);
+}
+
+static void end_of_the_monitor_removes_its_entry_and_nothing_else(void **state)
+{
+	struct room *n = *state;
+
+	entry_say(n, "0123456789ab");
+	(void)close(n->sock);
+	n->sock = -1;
+	gone(n, 0);
+	assert_false(file_there("0123456789ab"));
+	assert_false(file_there(".0123456789ab"));
+	assert_true(file_there("other"));
+	entry_clean();
+}
+
+/* Its last words are unread when it is killed: then the kernel says reset before what it said. */
+static void the_entry_goes_although_the_monitor_left_words_unread(void **state)
+{
+	struct room *n = *state;
+	int w;
+
+	entry_say(n, "0123456789ab");
+	w = start(n);
+	hear(n, w, MSG_READY); /* STARTED waits in our end */
+	(void)close(n->sock);
+	n->sock = -1;
+	gone(n, 0);
+	assert_false(file_there("0123456789ab"));
+	(void)close(w);
+	entry_clean();
+}
+
+static void a_name_that_leads_away_ends_the_nursery(void **state)
+{
+	struct room *n = *state;
+
+	entry_say(n, "../other");
+	gone(n, 1);
+	assert_true(file_there("other"));
+	entry_clean();
+}
+
+static void a_worker_does_not_hold_the_directory(void **state)
+{
+	struct room *n = *state;
+	int w;
+
+	entry_say(n, "0123456789ab");
+	w = start(n);
+	hear(n, n->sock, MSG_STARTED);
+	hear(n, w, MSG_READY);
+	/* 0-2 /dev/null, 3 its socket, 4 the directory, 5 the worker's pidfd */
+	assert_int_equal(entries(n->pid, "fd"), 6);
+	assert_false(child_holds(n->pid, runtime));
+	assert_true(holds(n->pid, runtime));
+	(void)close(w);
+	entry_clean();
+}
+
 static void message_outside_the_table_ends_the_nursery(void **state)
 {
 	struct room *n = *state;
 	int status;
 
-	wr_open(&n->wr, MSG_STOP, 0);
+	wr_open(&n->wr, MSG_CUT, 0);
 	assert_int_equal(wr_send(&n->wr, n->sock, NULL, 0), 0);
 	assert_int_equal(waitpid(n->pid, &status, 0), n->pid);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-}
-
-static size_t entries(pid_t pid, const char *what)
-{
-	char path[64];
-	struct dirent *e;
-	size_t n = 0;
-	DIR *d;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, what);
-	d = opendir(path);
-	assert_non_null(d);
-	while ((e = readdir(d)))
-		n += e->d_name[0] != '.';
-	(void)closedir(d);
-	return n;
 }
 
 /* The owner of the room may look into it; nobody inside a sandbox is. */
@@ -200,6 +384,11 @@ int main(int argc, char **argv)
 		TEST(worker_is_started_and_gets_ready),
 		TEST(second_start_kills_the_first_worker),
 		TEST(end_of_the_monitor_is_the_end_of_the_room),
+		TEST(stop_kills_the_worker_and_leaves_the_nursery),
+		TEST(end_of_the_monitor_removes_its_entry_and_nothing_else),
+		TEST(the_entry_goes_although_the_monitor_left_words_unread),
+		TEST(a_name_that_leads_away_ends_the_nursery),
+		TEST(a_worker_does_not_hold_the_directory),
 		TEST(message_outside_the_table_ends_the_nursery),
 		TEST(room_holds_urandom_and_no_environment_and_one_socket),
 	};

@@ -471,6 +471,125 @@ static void cut_resets_both_sides(void **state)
 	(void)close(fd[1]);
 }
 
+static void cut(struct world *w, uint32_t conn)
+{
+	wr_open(&w->wr, MSG_CUT, conn);
+	tell(w);
+}
+
+/* Between two requests, and in the middle of an answer. */
+static void cut_ends_an_exchange_and_what_is_kept_alive(void **state)
+{
+	struct world *w = *state;
+	char text[128];
+
+	for (int i = 0; i < 2; i++) {
+		int fd = client(w), origin;
+		uint32_t conn;
+
+		(void)snprintf(text, sizeof(text), "GET http://a:%u/ HTTP/1.1\r\n\r\n",
+			       w->origin_port);
+		say(fd, text);
+		conn = hear_ask(w, "a", w->origin_port);
+		allow(w, conn, "a", w->origin_port, 0, "127.0.0.1");
+		hear(w, MSG_DIALED);
+		origin = accepted(w);
+		(void)snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a:%u\r\n\r\n",
+			       w->origin_port);
+		expect(origin, text);
+		say(origin, i ? "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+			      : "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
+		expect(fd, i ? "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+			     : "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
+		cut(w, conn);
+		expect_reset(fd);
+		expect_reset(origin);
+		done(w, conn, REASON_CUT, NULL);
+		(void)close(fd);
+		(void)close(origin);
+	}
+}
+
+static void cut_of_a_tunnel_drops_what_is_in_its_pipe(void **state)
+{
+	struct world *w = *state;
+	char *data = calloc(1, 1 << 20);
+	size_t sent = 0;
+	int fd[2];
+	uint32_t conn = tunnel(w, fd, "");
+	struct pollfd p = { .fd = fd[0], .events = POLLOUT };
+
+	assert_non_null(data);
+	while (poll(&p, 1, 200) == 1) { /* the origin does not read: everything is full */
+		ssize_t n = send(fd[0], data, 1 << 20, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		assert_true(n > 0);
+		sent += (size_t)n;
+	}
+	assert_true(sent > (1 << 20));
+	cut(w, conn);
+	done(w, conn, REASON_CUT, NULL);
+	expect_reset(fd[0]);
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	(void)tunnel(w, fd, "next"); /* and the worker is well */
+	expect(fd[1], "next");
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	free(data);
+}
+
+static void cut_of_a_number_that_is_over_is_nothing(void **state)
+{
+	struct world *w = *state;
+	int fd[2], other[2];
+	uint32_t conn = tunnel(w, fd, ""), second = tunnel(w, other, "");
+
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	done(w, conn, REASON_CLOSED, NULL);
+	cut(w, conn);
+	say(other[0], "goes on");
+	expect(other[1], "goes on");
+	cut(w, second);
+	done(w, second, REASON_CUT, NULL);
+	expect_reset(other[0]);
+	(void)close(other[0]);
+	(void)close(other[1]);
+}
+
+static void config_idle(struct world *w, uint32_t idle_ms)
+{
+	struct msg_config c = { .connections = 1024, .idle_ms = idle_ms };
+
+	wr_open(&w->wr, MSG_CONFIG, 0);
+	msg_put_config(&w->wr, &c);
+	tell(w);
+}
+
+static void an_idle_limit_holds_for_tunnels_that_are_open(void **state)
+{
+	struct world *w = *state;
+	int fd[2], other[2];
+	uint32_t conn = tunnel(w, fd, ""), second;
+
+	config_idle(w, 300);
+	done(w, conn, REASON_IDLE, NULL);
+	expect_reset(fd[0]);
+	expect_reset(fd[1]);
+	second = tunnel(w, other, "");
+	config_idle(w, 0); /* and none again */
+	(void)poll(NULL, 0, 600);
+	say(other[0], "still here");
+	expect(other[1], "still here");
+	cut(w, second);
+	done(w, second, REASON_CUT, NULL);
+	for (int i = 0; i < 2; i++) {
+		(void)close(fd[i]);
+		(void)close(other[i]);
+	}
+}
+
 /* ---- refusals ---- */
 
 static void refusal_arrives_whole_although_the_client_still_sends(void **state)
@@ -761,6 +880,39 @@ static void candidates_are_dialled_as_the_monitor_says(void **state)
 	free(d);
 }
 
+/* While the name is looked up, and while the monitor is asked about its addresses. */
+static void cut_before_anything_is_dialled(void **state)
+{
+	struct world *w = *state;
+	char csv[64];
+	int dns = dns_socket(csv, sizeof(csv)), fd;
+	struct pollfd p = { .fd = dns, .events = POLLIN };
+	uint32_t conn;
+
+	config(w, 1024, csv);
+	fd = client(w);
+	say(fd, "CONNECT n.example:443 HTTP/1.1\r\n\r\n");
+	conn = hear_ask(w, "n.example", 443);
+	allow(w, conn, "n.example", w->origin_port, 0, NULL);
+	wait_for(dns, POLLIN);
+	cut(w, conn);
+	done(w, conn, REASON_CUT, NULL);
+	expect_reset(fd);
+	(void)close(fd);
+	while (poll(&p, 1, 100) == 1)
+		(void)dns_answer(dns, "127.0.0.1"); /* comes too late, and hurts nobody */
+	fd = client(w);
+	say(fd, "CONNECT n.example:443 HTTP/1.1\r\n\r\n");
+	conn = hear_ask(w, "n.example", 443);
+	allow(w, conn, "n.example", w->origin_port, VERDICT_CANDIDATES, NULL);
+	hear(w, MSG_CANDIDATES); /* the late answer was kept */
+	cut(w, conn);
+	done(w, conn, REASON_CUT, NULL);
+	expect_reset(fd);
+	(void)close(fd);
+	(void)close(dns);
+}
+
 static void replaced_worker_has_other_query_ids(void **state)
 {
 	struct world *w = *state, second = { .sock = -1, .origin_port = 443 };
@@ -881,6 +1033,11 @@ int main(void)
 		TEST(half_close_keeps_the_other_direction),
 		TEST(reset_stays_a_reset),
 		TEST(cut_resets_both_sides),
+		TEST(cut_ends_an_exchange_and_what_is_kept_alive),
+		TEST(cut_of_a_tunnel_drops_what_is_in_its_pipe),
+		TEST(cut_of_a_number_that_is_over_is_nothing),
+		TEST(cut_before_anything_is_dialled),
+		TEST(an_idle_limit_holds_for_tunnels_that_are_open),
 		TEST(refusal_arrives_whole_although_the_client_still_sends),
 		TEST(malformed_request_is_answered_and_recorded_and_never_asked),
 		TEST(head_over_64_kib_is_431),

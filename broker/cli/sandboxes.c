@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/cli/sandboxes.c - ask running sandboxes over their control sockets.
+ * Believes an answer as far as it is JSON of the agreed shape: the directory is the user's own, so
+ * whoever answers is the user. Every wait is bounded. */
+#include "broker/cli/sandboxes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/scope.h"
+
+static int directory_open(const char *runtime, uid_t uid)
+{
+	SCOPED_FD int dir = open(runtime, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (dir < 0)
+		return -errno;
+	if (fstat(dir, &st) < 0 || st.st_uid != uid || (st.st_mode & (S_IWGRP | S_IWOTH)))
+		return -EPERM;
+	return take_fd(&dir);
+}
+
+/* An address has room for 107 bytes and the directory may be deeper: through its descriptor. */
+static int entry_connect(int dir, const char *id)
+{
+	const struct timeval wait = { .tv_sec = SANDBOX_WAIT_MS / 1000 };
+	SCOPED_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int n = snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/%s", dir, id);
+
+	if (fd < 0)
+		return -errno;
+	if (n < 0 || (size_t)n >= sizeof(sun.sun_path))
+		return -ENAMETOOLONG;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	if (connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0)
+		return -errno;
+	return take_fd(&fd);
+}
+
+/* Return: the bytes of one line, its LF among them, 0 when none came */
+static size_t line_read(int fd, char *buf, size_t room)
+{
+	size_t len = 0;
+
+	while (len < room) {
+		ssize_t got = recv(fd, buf + len, room - len, 0);
+		const char *end;
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return 0;
+		end = memchr(buf + len, '\n', (size_t)got);
+		if (end)
+			return (size_t)(end - buf) + 1;
+		len += (size_t)got;
+	}
+	return 0;
+}
+
+/* One line of JSON each way */
+static json_t *ask(int fd, const char *verb)
+{
+	char line[128], *buf;
+	json_t *o = NULL;
+	size_t len;
+	int n = snprintf(line, sizeof(line), "{\"v\":1,\"verb\":\"%s\"}\n", verb);
+
+	if (send(fd, line, (size_t)n, MSG_NOSIGNAL) != n)
+		return NULL;
+	buf = malloc(SANDBOX_REPLY_MAX);
+	len = buf ? line_read(fd, buf, SANDBOX_REPLY_MAX) : 0;
+	if (len > 0)
+		o = json_loadb(buf, len, JSON_REJECT_DUPLICATES, NULL);
+	free(buf);
+	return o;
+}
+
+static bool is_entry(int dir, const char *id, uid_t uid)
+{
+	struct stat st;
+
+	return strlen(id) == 12 && strspn(id, "0123456789abcdef") == 12 &&
+	       fstatat(dir, id, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode) &&
+	       st.st_uid == uid;
+}
+
+static json_t *entry_ask(int dir, uid_t uid, const char *id, const char *verb)
+{
+	SCOPED_FD int fd = -1;
+	json_t *o;
+
+	if (!is_entry(dir, id, uid))
+		return NULL;
+	fd = entry_connect(dir, id);
+	if (fd == -ECONNREFUSED)
+		(void)unlinkat(dir, id, 0);
+	if (fd < 0)
+		return NULL;
+	o = ask(fd, verb);
+	if (json_is_object(o) && json_is_true(json_object_get(o, "ok")))
+		return o;
+	json_decref(o);
+	return NULL;
+}
+
+json_t *sandbox_ask(const char *runtime, uid_t uid, const char *id, const char *verb)
+{
+	SCOPED_FD int dir = directory_open(runtime, uid);
+
+	return dir < 0 ? NULL : entry_ask(dir, uid, id, verb);
+}
+
+unsigned sandboxes_each(const char *runtime, uid_t uid, const char *verb,
+			void (*fn)(void *arg, const char *id, const json_t *answer), void *arg)
+{
+	SCOPED_FD int dir = directory_open(runtime, uid);
+	int copy = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	DIR *list = copy < 0 ? NULL : fdopendir(copy);
+	const struct dirent *d;
+	unsigned n = 0;
+
+	if (!list) {
+		scope_close(&copy);
+		return 0;
+	}
+	for (unsigned i = 0; i < SANDBOXES_MAX && (d = readdir(list)) != NULL; i++) {
+		json_t *o = entry_ask(dir, uid, d->d_name, verb);
+
+		if (!o)
+			continue;
+		n++;
+		fn(arg, d->d_name, o);
+		json_decref(o);
+	}
+	(void)closedir(list);
+	return n;
+}
