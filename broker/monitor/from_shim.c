@@ -69,7 +69,7 @@ static int on_spawned(struct monitor *m, struct rx *rx)
 	stage_note("monitor: locked");
 	m->phase = PHASE_SERVE;
 	/* not sooner: it would take the processor from what the command waits for */
-	if (m->nursery == NURSERY_UP && worker_start(m) < 0)
+	if (m->run->plan->listeners && m->nursery == NURSERY_UP && worker_start(m) < 0)
 		nursery_lost(m, "the network worker cannot be started");
 	status_started(m);
 	signals_flush(m);
