@@ -40,7 +40,7 @@ struct layers_source {
 	char *path; /* absolute */
 	char *text; /* the last good bytes; NULL: no such layer */
 	size_t len;
-	bool fixed; /* a pipe or device: read once */
+	bool fixed; /* read once: a pipe or device, or where the command may write */
 	char *told; /* what was said about it last: each thing is said once */
 };
 

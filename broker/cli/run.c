@@ -331,24 +331,50 @@ static bool existing_parent(const char *path, char real[PATH_MAX])
 	}
 }
 
-/* A record that CMD can rewrite records nothing. Judged on the directory, by its canonical path. */
-static int audit_check(const char *path, const struct sandbox_plan *plan, struct err *e)
+/* The tree in which CMD may put a file at @path, as it is spelled or where it leads. NULL: none */
+static const char *writable_top(const char *path, const struct sandbox_plan *plan)
 {
-	char real[PATH_MAX];
+	char real[2][PATH_MAX];
+	bool has[2] = { existing_parent(path, real[0]), realpath(path, real[1]) != NULL };
 
-	if (!existing_parent(path, real))
-		return 0; /* opening it says what is wrong */
 	for (size_t i = 0; i <= plan->ngrants; i++) {
 		const bool is_project = i == plan->ngrants;
 		const char *top = is_project ? plan->project : plan->grants[i].path;
 
-		if (!top || !(is_project ? plan->project_write : plan->grants[i].write) ||
-		    !path_within(real, top))
+		if (!top || !(is_project ? plan->project_write : plan->grants[i].write))
 			continue;
-		err_set(e, 0, "the audit log '%s' lies where the command may write", path);
-		return err_fix(e, "name a place outside '%s'", top);
+		if ((has[0] && path_within(real[0], top)) || (has[1] && path_within(real[1], top)))
+			return top;
 	}
-	return 0;
+	return NULL;
+}
+
+/* A record that CMD can rewrite records nothing. */
+static int audit_check(const char *path, const struct sandbox_plan *plan, struct err *e)
+{
+	const char *top = writable_top(path, plan);
+
+	if (!top)
+		return 0;
+	err_set(e, 0, "the audit log '%s' lies where the command may write", path);
+	return err_fix(e, "name a place outside '%s'", top);
+}
+
+/* A policy that CMD can rewrite counts as it was when CMD started: it must not widen its own. */
+static void policy_fix(const struct typed *t, struct surroundings *at,
+		       const struct sandbox_plan *plan)
+{
+	for (size_t i = 0; i < at->nsources; i++) {
+		struct layers_source *s = &at->sources[i];
+
+		/* a project's own file counts by its content, wherever it lies; the others never lie there */
+		if (s->layer != LAYER_FILE || s->fixed || !writable_top(s->path, plan))
+			continue;
+		s->fixed = true;
+		if (!t->quiet)
+			note("'%s' lies where the command may write: edits of it count at the next start",
+			     s->name);
+	}
 }
 
 /* The default place, or the policy's; NULL for audit off. @made: for free() */
@@ -464,6 +490,7 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 		       e);
 	stage_note("plan built");
 	if (r >= 0) {
+		policy_fix(t, &at, &plan);
 		*status = start(t, policy, &plan, id, &at);
 		plan_free(&plan);
 	}

@@ -705,3 +705,18 @@ def test_the_same_bytes_are_no_new_generation(policy):
         follows(sb, TWO, 200, time.monotonic())
         assert digest != hashlib.sha256(policy.world.read(policy.file)).hexdigest()
     assert [r["generation"] for r in reloads(sb)] == [2]
+
+
+def test_a_policy_file_that_the_command_may_write_does_not_widen_its_own_sandbox(net, policy):
+    """-p FILE in the project: it counts as it was at the start, also when another layer is edited"""
+    proj = net.mkdir(f"{net.home}/proj-{unique()}", 0o700)
+    mine = net.write(f"{proj}/my.policy", f"allow {ONE}:7000\n", 0o600)
+    policy.write("# nothing yet\n")
+    with policy.sandbox("-p", mine, "-C", proj) as sb:
+        assert sb.py(f'open("{mine}", "a").write("allow {TWO}:7000\\n"); result = 1') == 1
+        policy.write(f"allow {ONE}:7001\n")	# an honest edit: every layer is merged again
+        wait_until(lambda: [r for r in sb.audit if r["event"] == "policy_reloaded"], 10, "the reload")
+        assert sb.py(f's, st, h, b = connect("{ONE}:7000"); result = st') == 200
+        assert sb.py(f's, st, h, b = connect("{TWO}:7000"); result = st') == 403
+        done = sb.finish()
+    assert "edits of it count at the next start" in done.errtext, done

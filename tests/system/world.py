@@ -662,8 +662,11 @@ class World:
         return out
 
     def assert_clean(self, timeout=10):
-        wait_until(lambda: not self.leftovers(), timeout,
-                   "the end of every process") if self.leftovers() else None
+        try:
+            wait_until(lambda: not self.leftovers(), timeout)
+        except AssertionError:
+            raise AssertionError(f"processes left: {self.leftovers()}\n" + "\n".join(
+                dump(p) for p, _, _ in self.leftovers())) from None
         rt = self.path(self.runtime) / "weir"
         assert not rt.exists() or not os.listdir(rt), f"runtime entries left: {os.listdir(rt)}"
 
