@@ -6,6 +6,7 @@
 #include "broker/monitor/from_worker.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "broker/monitor/monitor.h"
@@ -56,6 +57,7 @@ static bool is_reject_reason(unsigned r)
 	case REASON_HEAD_TIMEOUT:
 	case REASON_HEAD_TOO_LARGE:
 	case REASON_CONNECTION_LIMIT:
+	case REASON_PROXY_AUTH:
 	case REASON_INTERNAL:
 		return true;
 	default:
@@ -111,6 +113,45 @@ static void done_private(struct monitor *m, const struct conn *c)
 	notices_refused(&m->notices, c->target.host, c->target.port, text);
 }
 
+/* What a tunnel's first bytes may have said: something only where the worker had to look at them. */
+static bool is_first_ok(const struct conn *c, const struct msg_done *done)
+{
+	bool is_named = done->sni_host || done->sni[0] || done->reason == REASON_SNI_MISMATCH ||
+			done->reason == REASON_NOT_TLS;
+
+	if (!is_named)
+		return true;
+	for (const char *p = done->sni; *p; p++) {
+		if (*p < ' ' || *p > '~')
+			return false; /* it is sent escaped */
+	}
+	return c->state == CONN_OPEN && c->proto != PROTO_HTTP && done->sni_host <= 1 &&
+	       !(c->flags & (VERDICT_LITERAL | VERDICT_NO_SNI)) &&
+	       (done->reason == REASON_SNI_MISMATCH ? !done->sni_host : !done->sni[0]) &&
+	       !(done->reason == REASON_NOT_TLS && done->sni_host);
+}
+
+/* An allowed connection that was closed for what it turned out to be: the person hears of it. */
+static void done_first(struct monitor *m, const struct conn *c, const struct msg_done *done)
+{
+	char text[512];
+
+	if (done->reason != REASON_SNI_MISMATCH && done->reason != REASON_NOT_TLS)
+		return;
+	if (done->reason == REASON_NOT_TLS)
+		(void)snprintf(text, sizeof(text), "%s port %u was closed: not TLS (not_tls)\n",
+			       c->target.host, c->target.port);
+	else if (done->sni[0])
+		(void)snprintf(text, sizeof(text),
+			       "%s port %u was closed: its TLS names %s (sni_mismatch)\n",
+			       c->target.host, c->target.port, done->sni);
+	else
+		(void)snprintf(text, sizeof(text),
+			       "%s port %u was closed: its TLS names no server (sni_mismatch)\n",
+			       c->target.host, c->target.port);
+	notices_refused(&m->notices, c->target.host, c->target.port, text);
+}
+
 static int on_done(struct monitor *m, struct rx *rx)
 {
 	struct conn *c = rx->conn;
@@ -121,12 +162,15 @@ static int on_done(struct monitor *m, struct rx *rx)
 		return -EBADMSG;
 	if (c->state != CONN_OPEN && (done.up || done.down))
 		return -EBADMSG; /* bytes without a connection */
+	if (!is_first_ok(c, &done))
+		return -EBADMSG;
 	if (done.reason == REASON_PRIVATE_ADDRESS) {
 		if (c->state != CONN_ALLOWED)
 			return -EBADMSG; /* where the monitor judged, the worker does not */
 		done_private(m, c);
 	} else {
 		record_end(m, c, &done, done.reason);
+		done_first(m, c, &done);
 	}
 	conn_table_del(&m->conns, c);
 	monitor_check_done(m);
@@ -165,7 +209,7 @@ static const struct msg_rule rules[] = {
 	{ MSG_REJECT,     SERVING,              IN(CONN_NONE) | IN(CONN_NEW),          4, 4 + MSG_REJECT_MAX,     0, 0, on_reject },
 	{ MSG_CANDIDATES, SERVING,              IN(CONN_WAITING),                      6, 1 + 17 * MSG_ADDRS_MAX, 0, 0, on_candidates },
 	{ MSG_DIALED,     SERVING,              IN(CONN_ALLOWED) | IN(CONN_DIALING),   5, 17,                     0, 0, on_dialed },
-	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              21, 21,                    0, 0, on_done },
+	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              24, 24 + MSG_REJECT_MAX,    0, 0, on_done },
 	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_OVER),              0, 0,                      0, 0, on_gone },
 	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         12, 12,                    0, 0, on_stats },
 };

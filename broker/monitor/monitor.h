@@ -21,6 +21,10 @@ struct run {
 	const char *audit_path; /* default or from policy; NULL: audit off */
 	const char *command;	/* argv[0], for messages */
 	int status_fd;		/* --status-fd, or -1 */
+	/* weir proxy: no sandbox, but listeners made by the command line */
+	const char *listen; /* as typed, for messages and the log; NULL: there is a sandbox */
+	int listen_fd;
+	const char *secret; /* what each client must prove (TCP), or NULL */
 	bool quiet, verbose;
 	/* sandbox_start() and nursery_start(): the monitor is linked with neither, so that no call
 	 * of its own reaches their folders */

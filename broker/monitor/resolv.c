@@ -31,7 +31,25 @@ static void csv_add(char *csv, size_t room, const struct ares_addr_port_node *s)
 		memcpy(csv + len, one, (size_t)n + 1);
 }
 
-static void servers_read(const char *path, char *csv, size_t room)
+/* c-ares gives them as options; what is too long for a name is left out. */
+static void search_read(struct resolv *r, ares_channel ch)
+{
+	struct ares_options opt;
+	int mask;
+
+	r->nsearch = 0;
+	if (ares_save_options(ch, &opt, &mask) != ARES_SUCCESS)
+		return;
+	for (int i = 0; i < opt.ndomains && r->nsearch < RESOLV_SEARCH_MAX; i++) {
+		size_t n = strlen(opt.domains[i]);
+
+		if (n > 0 && n <= HOST_MAX)
+			memcpy(r->search[r->nsearch++], opt.domains[i], n + 1);
+	}
+	ares_destroy_options(&opt);
+}
+
+static void file_read(struct resolv *r, char *csv, size_t room)
 {
 	char lookups[] = "b", file[256];
 	struct ares_options opt = { .lookups = lookups, .resolvconf_path = file };
@@ -39,7 +57,8 @@ static void servers_read(const char *path, char *csv, size_t room)
 	ares_channel ch;
 
 	csv[0] = '\0';
-	if ((size_t)snprintf(file, sizeof(file), "%s", path) >= sizeof(file))
+	r->nsearch = 0;
+	if ((size_t)snprintf(file, sizeof(file), "%s", r->path) >= sizeof(file))
 		return;
 	/* with lookups given, c-ares reads no nsswitch.conf, host.conf or svc.conf */
 	if (ares_init_options(&ch, &opt, ARES_OPT_LOOKUPS | ARES_OPT_RESOLVCONF) != ARES_SUCCESS)
@@ -50,6 +69,7 @@ static void servers_read(const char *path, char *csv, size_t room)
 		if (list)
 			ares_free_data(list);
 	}
+	search_read(r, ch);
 	ares_destroy(ch);
 }
 
@@ -64,7 +84,7 @@ bool resolv_follow(struct resolv *r)
 	if (r->have && r->dev == st.st_dev && r->ino == st.st_ino && r->size == st.st_size &&
 	    r->mtime.tv_sec == st.st_mtim.tv_sec && r->mtime.tv_nsec == st.st_mtim.tv_nsec)
 		return false;
-	servers_read(r->path, csv, sizeof(csv));
+	file_read(r, csv, sizeof(csv));
 	changed = strcmp(csv, r->servers) != 0;
 	memcpy(r->servers, csv, sizeof(csv));
 	r->have = true;

@@ -9,9 +9,13 @@
 
 #include "common/msg.h"
 
+#define RESOLV_SEARCH_MAX 6 /* as the C library: MAXDNSRCH */
+
 struct resolv {
 	const char *path;
 	char servers[MSG_SERVERS_MAX + 1]; /* "127.0.0.1:53,[::1]:53" */
+	char search[RESOLV_SEARCH_MAX][HOST_MAX + 1]; /* search domains, in their order */
+	size_t nsearch;
 	bool have;			   /* the file as it was when it was read: */
 	dev_t dev;
 	ino_t ino;

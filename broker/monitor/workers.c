@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -87,12 +88,21 @@ static void on_worker_out(struct ev_loop *loop, ev_io *w, int revents)
 
 int worker_config(struct monitor *m)
 {
+	const struct policy_upstream *up = policy_upstream(m->run->policy);
 	struct msg_config c = {
 		.connections = policy_connections(m->run->policy),
 		.idle_ms = policy_idle_s(m->run->policy) * 1000,
 		.nown = (uint8_t)(m->nown < MSG_OWN_MAX ? m->nown : MSG_OWN_MAX),
 	};
 
+	if (up) {
+		(void)snprintf(c.upstream, sizeof(c.upstream), "%s", up->host);
+		(void)snprintf(c.upstream_auth, sizeof(c.upstream_auth), "%s",
+			       up->auth ? up->auth : "");
+		c.upstream_port = up->port;
+	}
+	if (m->run->secret)
+		(void)snprintf(c.secret, sizeof(c.secret), "%s", m->run->secret);
 	memcpy(c.servers, m->resolv.servers, sizeof(c.servers));
 	memcpy(c.own, m->own, c.nown * sizeof(c.own[0]));
 	wr_open(&m->wr, MSG_CONFIG, 0);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/worker/auth.h"
 #include "broker/worker/conn.h"
 #include "broker/worker/head_read.h"
 #include "broker/worker/http.h"
@@ -111,6 +112,12 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 	enum head_fault fault = head_scan_request(p, n, &h);
 	enum form form;
 
+	if (c->w->config.secret[0] && !(fault == HEAD_OK && auth_ok(&h, c->w->config.secret))) {
+		c->is_head_method = fault == HEAD_OK && slice_is(h.method, "HEAD");
+		reject(c, REASON_PROXY_AUTH,
+		       "this proxy wants the secret that its URL holds, and did not get it", "", 0);
+		return;
+	}
 	if (fault != HEAD_OK) {
 		(void)snprintf(what, sizeof(what), "the request is malformed: its head has %s",
 			       head_fault_text(fault));

@@ -21,6 +21,7 @@
 #include "broker/worker/relay.h"
 #include "broker/worker/reply.h"
 #include "broker/worker/to_monitor.h"
+#include "broker/worker/upstream.h"
 #include "common/scope.h"
 
 #define FDS_KEPT                                                                                   \
@@ -121,6 +122,8 @@ static void on_origin(struct ev_loop *loop, ev_io *io, int revents)
 		relay_ready(c, ORIGIN, revents);
 	else if (c->state == CONN_HTTP)
 		http_ready(c, ORIGIN, revents);
+	else if (c->state == CONN_UPSTREAM)
+		upstream_ready(c);
 	else /* between two requests: FIN, reset, or bytes that nobody asked for */
 		conn_origin_close(c, REASON_CLOSED, false);
 }
@@ -146,6 +149,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *t, int revents)
 		dns_timeout(c);
 		break;
 	case CONN_DIALING:
+	case CONN_UPSTREAM:
 		dial_timeout(c);
 		break;
 	case CONN_TUNNEL:
@@ -492,6 +496,7 @@ void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const
 		.reason = reason,
 		.text = text,
 		.is_no_body = c->is_head_method,
+		.rcode = w->rcode,
 	};
 	ssize_t len = reply_write(w->out, sizeof(w->out), &r), n;
 	bool is_busy = c->http && c->http->out[CLIENT];

@@ -11,7 +11,21 @@
 
 int head_consume(int fd, size_t n)
 {
-	return n == 0 || recv(fd, NULL, n, MSG_TRUNC | MSG_DONTWAIT) == (ssize_t)n ? 0 : -EIO;
+	static char sink[4096];
+	ssize_t got = n > 0 ? recv(fd, NULL, n, MSG_TRUNC | MSG_DONTWAIT) : 0;
+
+	/* a unix socket (weir proxy) cannot drop bytes unread; it took none */
+	while (got < 0 && errno == EFAULT) {
+		got = recv(fd, sink, n < sizeof(sink) ? n : sizeof(sink), MSG_DONTWAIT);
+		if (got <= 0)
+			return -EIO;
+		n -= (size_t)got;
+		if (n == 0)
+			return 0;
+		got = -1;
+		errno = EFAULT;
+	}
+	return got == (ssize_t)n ? 0 : -EIO;
 }
 
 static ssize_t peek(struct worker *w, int fd, size_t n)

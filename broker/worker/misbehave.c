@@ -11,7 +11,19 @@
 
 #include "broker/worker/state.h"
 #include "common/fd.h"
+#include "common/num.h"
 #include "common/scope.h"
+
+double clock_scale = 1.;
+
+void clock_read(void)
+{
+	const char *text = getenv("WEIR_TEST_CLOCK");
+	uint64_t percent;
+
+	if (text && num_u64(text, 1, 1000, &percent) == 0)
+		clock_scale = (double)percent / 100.;
+}
 
 static void put_ask(struct conn *c, const struct msg_ask *m, uint32_t num)
 {

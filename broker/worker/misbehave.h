@@ -10,9 +10,12 @@ struct conn;
 struct msg_ask;
 
 #ifdef WEIR_TEST
+/** clock_read() - set clock_scale from WEIR_TEST_CLOCK, per cent */
+void clock_read(void);
 /** misbehave_ask() - instead of this ASK something else is sent. Return: false: behave */
 bool misbehave_ask(struct conn *c, const struct msg_ask *m);
 #else
+#define clock_read() ((void)0)
 static inline bool misbehave_ask(struct conn *c, const struct msg_ask *m)
 {
 	(void)c;

@@ -17,6 +17,7 @@
 #include "broker/worker/conn.h"
 #include "broker/worker/dns.h"
 #include "broker/worker/from_monitor.h"
+#include "broker/worker/misbehave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/serve.h"
 #include "broker/worker/to_monitor.h"
@@ -94,6 +95,7 @@ struct worker *worker_setup(int monitor)
 	if (w == MAP_FAILED)
 		return NULL;
 	w->monitor = monitor;
+	clock_read();
 	w->config.connections = DEFAULT_CONNECTIONS;
 	/* splice(2) into a socket that is gone raises it on some kernels */
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || lock_rlimits(&limits) < 0)
