@@ -134,21 +134,19 @@ static bool is_first_ok(const struct conn *c, const struct msg_done *done)
 /* An allowed connection that was closed for what it turned out to be: the person hears of it. */
 static void done_first(struct monitor *m, const struct conn *c, const struct msg_done *done)
 {
-	char text[512];
+	bool is_tls = done->reason == REASON_SNI_MISMATCH;
+	char text[MSG_TEXT_MAX + 1];
 
-	if (done->reason != REASON_SNI_MISMATCH && done->reason != REASON_NOT_TLS)
+	if (!is_tls && done->reason != REASON_NOT_TLS)
 		return;
-	if (done->reason == REASON_NOT_TLS)
-		(void)snprintf(text, sizeof(text), "%s port %u was closed: not TLS (not_tls)\n",
-			       c->target.host, c->target.port);
-	else if (done->sni[0])
-		(void)snprintf(text, sizeof(text),
-			       "%s port %u was closed: its TLS names %s (sni_mismatch)\n",
-			       c->target.host, c->target.port, done->sni);
-	else
-		(void)snprintf(text, sizeof(text),
-			       "%s port %u was closed: its TLS names no server (sni_mismatch)\n",
-			       c->target.host, c->target.port);
+	(void)snprintf(text, sizeof(text),
+		       "weir: %s:%u was closed: %s%s (%s)\n"
+		       "to let it pass: weir run --allow '%s:%u no-sni' ...\n",
+		       c->target.host, c->target.port,
+		       !is_tls	      ? "its first bytes are not TLS"
+		       : done->sni[0] ? "its TLS names "
+				      : "its TLS names no server",
+		       done->sni, reason_name(done->reason), c->target.host, c->target.port);
 	notices_refused(&m->notices, c->target.host, c->target.port, text);
 }
 

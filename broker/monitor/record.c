@@ -89,6 +89,9 @@ void record_end(struct monitor *m, const struct conn *c, const struct msg_done *
 		.host = c->target.host,
 		.port = c->target.port,
 		.addr = &c->addr,
+		.sni = done && done->sni_host ? c->target.host
+		       : done && done->sni[0] ? done->sni
+					      : NULL,
 		.reason = reason,
 		.counts = true,
 		.up = done ? done->up : 0,

@@ -20,6 +20,7 @@
 #include "broker/worker/http.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/reply.h"
+#include "broker/worker/socks.h"
 #include "broker/worker/to_monitor.h"
 #include "broker/worker/upstream.h"
 #include "common/scope.h"
@@ -59,6 +60,7 @@ int conns_init(struct worker *w)
 	r = pool_init(&w->conns, sizeof(struct conn), cap + CONNS_OVER);
 	r = r < 0 ? r : pool_init(&w->deals, sizeof(struct deal), DEALS_MAX);
 	r = r < 0 ? r : pool_init(&w->https, sizeof(struct http), cap);
+	r = r < 0 ? r : pool_init(&w->firsts, sizeof(struct first), cap);
 	pipes_init(w);
 	return r < 0 ? r : bufs_init(&w->bufs);
 }
@@ -196,7 +198,7 @@ void conn_number(struct conn *c)
 	c->next_num = *bucket;
 	*bucket = c;
 	c->is_asked = true;
-	c->is_allowed = c->is_dialed = false;
+	c->is_allowed = c->is_dialed = c->is_sni_host = false;
 	c->side[CLIENT].moved = c->side[ORIGIN].moved = 0;
 }
 
@@ -389,17 +391,31 @@ void conn_deal_put(struct conn *c)
 
 /* ---- death ---- */
 
+static void linger_set(int fd, bool is_hard)
+{
+	const struct linger linger = { .l_onoff = is_hard, .l_linger = 0 };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}
+
+void conn_hard(int fd)
+{
+	linger_set(fd, true);
+}
+
+void conn_soft(int fd)
+{
+	linger_set(fd, false);
+}
+
 static void side_close(struct worker *w, struct side *s, bool is_reset)
 {
-	static const struct linger hard = { .l_onoff = 1, .l_linger = 0 };
-
 	if (s->pipe)
 		pipe_discard(w, &s->pipe);
 	if (s->io.fd < 0)
 		return;
 	ev_io_stop(w->loop, &s->io);
-	if (is_reset)
-		(void)setsockopt(s->io.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+	linger_set(s->io.fd, is_reset); /* an orderly end also sends what is still queued */
 	(void)close(s->io.fd);
 	s->io.fd = -1;
 	s->full = s->wait = 0;
@@ -429,6 +445,8 @@ static void conn_drop(struct conn *c, enum reason reason, bool is_reset)
 	if (c->side[CLIENT].pipe)
 		pipe_discard(w, &c->side[CLIENT].pipe);
 	side_close(w, &c->side[ORIGIN], is_reset);
+	pool_put(&w->firsts, c->first);
+	c->first = NULL;
 	http_put(c);
 	buf_put(&w->bufs, &c->head);
 }
@@ -488,6 +506,25 @@ void conn_origin_close(struct conn *c, enum reason reason, bool is_reset)
 
 /* ---- refusals ---- */
 
+/* The refusal in the client's own protocol, at w->out. Return: its length, or -EMSGSIZE */
+static ssize_t refusal_write(struct conn *c, const struct reply *r)
+{
+	struct worker *w = c->w;
+	enum socks_code code = r->status == 403 ? SOCKS_NOT_ALLOWED : socks_code_of(r->reason);
+
+	switch ((enum socks_step)c->socks) {
+	case SOCKS_GREETING:
+		memcpy(w->out, "\5\377", 2); /* no method will do: the one refusal there is */
+		return 2;
+	case SOCKS_REQUEST:
+		socks_answer((uint8_t *)w->out, code);
+		return SOCKS_ANSWER_LEN;
+	case SOCKS_NONE:
+	default:
+		return reply_write(w->out, sizeof(w->out), r);
+	}
+}
+
 void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const char *text)
 {
 	struct worker *w = c->w;
@@ -498,7 +535,7 @@ void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const
 		.is_no_body = c->is_head_method,
 		.rcode = w->rcode,
 	};
-	ssize_t len = reply_write(w->out, sizeof(w->out), &r), n;
+	ssize_t len = refusal_write(c, &r), n;
 	bool is_busy = c->http && c->http->out[CLIENT];
 
 	conn_drop(c, reason, false);

@@ -33,11 +33,15 @@
 	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, IPPROTO_TCP), ARG_EQ(2, TCP_NODELAY)), \
 	  "no delay, either side; c-ares" }, \
 	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_LINGER)), \
-	  "a reset stays a reset" }, \
+	  "a reset stays a reset, and a death looks like one" }, \
 	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_OOBINLINE)), \
 	  "peeked bytes stay in place" }, \
 	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_ERROR)), \
 	  "how a dial ended" }, \
+	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_DOMAIN)), \
+	  "is it the unix listener of weir proxy" }, \
+	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_PEERCRED)), \
+	  "whose is its client" }, \
 	{ SCMP_SYS(recvfrom), ANY, "read, peek at and discard a socket's bytes; DNS answers" }, \
 	{ SCMP_SYS(sendto), ANY, "write to a socket; DNS questions" }, \
 	{ SCMP_SYS(recvmsg), ANY, "messages and listeners from the monitor" }, \

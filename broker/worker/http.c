@@ -443,6 +443,7 @@ void http_begin(struct conn *c)
 
 void http_linked(struct conn *c)
 {
+	conn_hard(c->side[ORIGIN].io.fd);
 	if (!c->http) {
 		c->http = pool_get(&c->w->https);
 		if (!c->http) {

@@ -155,8 +155,11 @@ void done_send(struct conn *c, enum reason reason)
 		.requests = c->proto == PROTO_HTTP ? (c->http ? c->http->requests : 0)
 						   : c->is_dialed,
 		.reason = (uint8_t)reason,
+		.sni_host = c->is_sni_host,
 	};
 
+	if (c->first)
+		memcpy(m.sni, c->first->sni, sizeof(m.sni));
 	wr_open(&c->w->wr, MSG_DONE, c->num);
 	msg_put_done(&c->w->wr, &m);
 	finish(c->w);

@@ -50,7 +50,7 @@ BAD = [	# (line, column of the bad word, a word of the message)
     ("allow pypi.org:443,", 20, "port"),
     ("allow pypi.org:80-", 16, "80-"),
     ("allow pypi.org:90-80", 16, "90-80"),
-    ("allow pypi.org:443 no-sni", 20, "no-sni"),
+    ("allow pypi.org:443 no-snip", 20, "no-sni"),
     ("allow pypi.org publik", 16, "publik"),
     ("deny pypi.org private", 15, "private"),
     ("ask pypi.org", 1, "ask"),
