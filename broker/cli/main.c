@@ -20,6 +20,7 @@ static const char usage[] =
 	"usage: weir COMMAND [OPTIONS] …\n"
 	"\n"
 	"  run [OPTIONS] [--] CMD [ARG…]   run CMD; it reaches the hosts the policy names, nothing else\n"
+	"  proxy --listen WHERE            the broker alone, for other launchers\n"
 	"  policy show | check | presets   the merged policy; validate files; what presets exist\n"
 	"  test                            attack the sandbox on this machine and report\n"
 	"\n"
@@ -33,6 +34,7 @@ static const struct {
 	int (*main)(int argc, char **argv);
 } commands[] = {
 	{ "run", cmd_run },
+	{ "proxy", cmd_proxy },
 	{ "policy", cmd_policy },
 	{ "test", cmd_test },
 };
@@ -40,7 +42,7 @@ static const struct {
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
 	"shell", "doctor", "allow", "deny",	   "ask",     "forget", "trust", "untrust", "ps",
-	"kill",	 "approve", "audit", "cache", "kernelspec", "connect", "proxy",	 NULL,
+	"kill",	 "approve", "audit", "cache", "kernelspec", "connect", NULL,
 };
 
 static size_t edits(const char *a, const char *b)

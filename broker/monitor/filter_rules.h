@@ -48,6 +48,7 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(newfstatat),        ANY,                 "has hosts or resolv.conf changed" },
 	{ SCMP_SYS(lseek),             ANY,                 "where a short audit write began; stdio" },
 	{ SCMP_SYS(ftruncate),         ANY,                 "take a half-written audit record back" },
+	{ SCMP_SYS(unlinkat),          ANY,                 "the unix socket of weir proxy, at its end" },
 	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit" },
 	{ SCMP_SYS(clock_nanosleep),   ANY,                 "between two tries for the audit lock" },
 

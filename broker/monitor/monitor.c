@@ -236,8 +236,8 @@ static int start_record(struct monitor *m, bool required, struct err *e)
 {
 	const struct audit_record rec = {
 		.event = "start",
-		.extra = json_pack("{s:s, s:i}", "network", network_name(m->run->policy), "pid",
-				   (int)getpid()),
+		.extra = json_pack("{s:s, s:i, s:s*}", "network", network_name(m->run->policy),
+				   "pid", (int)getpid(), "listen", m->run->listen),
 	};
 	int r = audit_write(m->audit, &rec, required);
 
@@ -372,11 +372,36 @@ static int lock_self(struct err *e)
 	return r < 0 ? err_set(e, -r, "lock the monitor") : 0;
 }
 
+/* weir proxy: everything but a sandbox. Clients wait in the backlog until the worker is ready. */
+static int proxy_begin(struct monitor *m, struct err *e)
+{
+	int r;
+
+	m->shim = SHIM_GONE;
+	m->listeners[0] = take_fd(&m->run->listen_fd);
+	m->nlisteners = 1;
+	r = broker_begin(m, e);
+	if (r == 0)
+		r = m->run->serving(m->run, e);
+	if (r < 0)
+		return r;
+	signals_start(m);
+	r = lock_self(e);
+	if (r < 0)
+		return r;
+	m->phase = PHASE_SERVE;
+	worker_hear(m);
+	return 0;
+}
+
 /* What was begun is ended by monitor_finish(), also when a later step failed. */
 static int begin(struct monitor *m, struct err *e)
 {
-	int r = sandbox_begin(m, e);
+	int r;
 
+	if (m->run->listen)
+		return proxy_begin(m, e);
+	r = sandbox_begin(m, e);
 	if (r == 0 && policy_network(m->run->policy) == NETWORK_ALLOWLIST)
 		r = broker_begin(m, e);
 	if (r < 0)

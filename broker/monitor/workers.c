@@ -211,8 +211,10 @@ static void network_close(struct monitor *m)
 	m->worker = WORKER_OFF;
 	nursery_kill(m);
 	record_event(m, "network_closed", json_pack("{s:i}", "deaths", DEATHS_MAX));
-	note("the network worker died %d times within a minute: the sandbox has no network any more",
-	     DEATHS_MAX);
+	note("the network worker died %d times within a minute: %s", DEATHS_MAX,
+	     m->run->listen ? "the proxy ends" : "the sandbox has no network any more");
+	if (m->run->listen)
+		monitor_end(m, 125);
 }
 
 void worker_lost(struct monitor *m, const char *bad)

@@ -17,6 +17,7 @@
 #include "broker/worker/client.h"
 #include "broker/worker/dial.h"
 #include "broker/worker/dns.h"
+#include "broker/worker/head_read.h"
 #include "broker/worker/http.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/reply.h"
@@ -85,7 +86,7 @@ static void reply_flush(struct conn *c)
 static void linger_drop(struct conn *c)
 {
 	for (int i = 0; i < 8; i++) {
-		ssize_t n = recv(c->side[CLIENT].io.fd, NULL, 65536, MSG_TRUNC | MSG_DONTWAIT);
+		ssize_t n = head_drop(c->side[CLIENT].io.fd, 65536);
 
 		if (n < 0 && errno == EAGAIN)
 			return;

@@ -169,6 +169,8 @@ struct worker {
 	struct dns *dns;
 
 	ev_io listener[2];
+	bool is_unix[2]; /* weir proxy: that listener's clients must be the user's own */
+	uid_t uid;	 /* the user, as this process sees it */
 	int spare; /* given up for a moment when no descriptor is left */
 	ev_timer pause;
 	bool is_paused_full, is_paused_fds, is_stopping, is_exiting;
@@ -181,7 +183,7 @@ struct worker {
 	struct conn **by_num; /* num_mask + 1 buckets */
 	uint32_t num_mask, next_num, next_serial;
 	uint32_t conns_cap; /* what the descriptor limit allows */
-	uint32_t open, over, accepted, refused_limit;
+	uint32_t open, over, accepted, refused_limit, refused_peer;
 
 	ev_timer sweep;
 	ev_io hup_io; /* an epoll set that reports resets of sockets that are not read */

@@ -96,6 +96,7 @@ struct worker *worker_setup(int monitor)
 		return NULL;
 	w->monitor = monitor;
 	clock_read();
+	w->uid = geteuid();
 	w->config.connections = DEFAULT_CONNECTIONS;
 	/* splice(2) into a socket that is gone raises it on some kernels */
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || lock_rlimits(&limits) < 0)

@@ -29,8 +29,9 @@ from origins import tcp as tcp_mod
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-WEIR = ROOT / "build" / "weir"
-WEIR_TEST = ROOT / "build" / "test" / "weir"
+BUILD = pathlib.Path(os.environ.get("WEIR_BUILD", ROOT / "build"))
+WEIR = BUILD / "weir"
+WEIR_TEST = BUILD / "test" / "weir"
 BIN, BIN_TEST = "/srv/weir", "/srv/weir-test"
 IS_ROOT = os.geteuid() == 0
 BASE_UID = 64123
