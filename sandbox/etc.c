@@ -150,7 +150,7 @@ static int ssh_write(struct tree *t, int at, struct err *e)
 	if (dir < 0 || ssh < 0)
 		return dir < 0 ? dir : ssh;
 	(void)snprintf(text, sizeof(text), "%s%s", config, t->plan->listeners ? proxy : "");
-	if ((r = tree_write(t->root, SSH_CONFIG_D "/weir.conf" + 1, 0444, text, e)) < 0)
+	if ((r = tree_write(dir, "weir.conf", 0444, text, e)) < 0)
 		return r;
 	if (symlinkat(SSH_CONFIG_D, ssh, "ssh_config.d") < 0)
 		return err_set(e, errno, "make '/etc/ssh/ssh_config.d' inside");
@@ -170,7 +170,7 @@ int etc_known_hosts(struct tree *t, struct err *e)
 	if (from < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    st.st_size > KNOWN_HOSTS_MAX)
 		return 0; /* then ssh asks, as on a new machine */
-	to = openat(t->stage, ETC_KNOWN_HOSTS + 1, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	to = openat(t->stage, &ETC_KNOWN_HOSTS[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 	if (to < 0)
 		return err_set(e, errno, "make '%s' inside", ETC_KNOWN_HOSTS);
 	for (off_t left = st.st_size; left > 0;) {
