@@ -17,6 +17,7 @@ int cmd_run(int argc, char **argv);
 int cmd_proxy(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_test(int argc, char **argv);
+int cmd_connect(int argc, char **argv);
 
 /** cli_fail() - print @e. Return: EXIT_WEIR, or 126 or 127 when @e came with that status */
 int cli_fail(const struct err *e);

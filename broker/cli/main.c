@@ -23,6 +23,7 @@ static const char usage[] =
 	"  proxy --listen WHERE            the broker alone, for other launchers\n"
 	"  policy show | check | presets   the merged policy; validate files; what presets exist\n"
 	"  test                            attack the sandbox on this machine and report\n"
+	"  connect HOST PORT               inside a sandbox: stdin and stdout through its proxy\n"
 	"\n"
 	"  weir COMMAND --help             the options of one command\n"
 	"  weir --version\n"
@@ -37,12 +38,13 @@ static const struct {
 	{ "proxy", cmd_proxy },
 	{ "policy", cmd_policy },
 	{ "test", cmd_test },
+	{ "connect", cmd_connect },
 };
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
 	"shell", "doctor", "allow", "deny",	   "ask",     "forget", "trust", "untrust", "ps",
-	"kill",	 "approve", "audit", "cache", "kernelspec", "connect", NULL,
+	"kill",	 "approve", "audit", "cache", "kernelspec", NULL,
 };
 
 static size_t edits(const char *a, const char *b)
