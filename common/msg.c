@@ -295,14 +295,16 @@ void msg_put_stats(struct msg_wr *w, const struct msg_stats *m)
 {
 	wr_u32(w, m->open);
 	wr_u32(w, m->accepted);
-	wr_u32(w, m->refused_limit);
+	for (size_t i = 0; i < COUNT_COUNT; i++)
+		wr_u32(w, m->count[i]);
 }
 
 int msg_get_stats(struct msg_rd *r, struct msg_stats *m)
 {
 	m->open = rd_u32(r);
 	m->accepted = rd_u32(r);
-	m->refused_limit = rd_u32(r);
+	for (size_t i = 0; i < COUNT_COUNT; i++)
+		m->count[i] = rd_u32(r);
 	return rd_end(r);
 }
 

@@ -148,8 +148,22 @@ struct msg_done {
 		      * REASON_SNI_MISMATCH alone, empty when it named nothing */
 };
 /* STATS: sent on STOP and at most once a second while serving. */
+enum msg_count { /* how often each limit was met, by this worker */
+	COUNT_CONNECTIONS,  /* 503: connection limit, descriptors, buffers */
+	COUNT_DESCRIPTORS,  /* accepted with the last descriptor, only to say 503 */
+	COUNT_FULL,	    /* accepting paused: no buffer or no deal was free */
+	COUNT_HEAD_TIMEOUT, /* 408 */
+	COUNT_HEAD_SIZE,    /* 431 */
+	COUNT_IDLE,	    /* closed: no byte, nothing between two requests, `limit idle` */
+	COUNT_DNS_TIMEOUT,  /* 504 */
+	COUNT_DIAL_TIMEOUT, /* 504 */
+	COUNT_SECRET,	    /* 407 */
+	COUNT_PEER,	    /* unix listener: another user's client */
+	COUNT_COUNT
+};
 struct msg_stats {
-	uint32_t open, accepted, refused_limit;
+	uint32_t open, accepted;
+	uint32_t count[COUNT_COUNT];
 };
 /* GONE {}: the client left before VERDICT or DIALED; the conn is over. READY {}: locked. */
 

@@ -192,10 +192,13 @@ static int on_stats(struct monitor *m, struct rx *rx)
 {
 	struct msg_stats s;
 
-	(void)m;
-	return msg_get_stats(&rx->body, &s);
+	if (msg_get_stats(&rx->body, &s) < 0)
+		return -EBADMSG;
+	memcpy(m->counts, s.count, sizeof(m->counts));
+	return 0;
 }
 
+#define STATS_BYTES (8 + 4 * COUNT_COUNT)
 #define SERVING (IN(WORKER_READY) | IN(WORKER_STOPPING))
 #define UNDIALED (IN(CONN_ALLOWED) | IN(CONN_WAITING) | IN(CONN_DIALING))
 
@@ -209,7 +212,7 @@ static const struct msg_rule rules[] = {
 	{ MSG_DIALED,     SERVING,              IN(CONN_ALLOWED) | IN(CONN_DIALING),   5, 17,                     0, 0, on_dialed },
 	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              24, 24 + MSG_REJECT_MAX,    0, 0, on_done },
 	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_OVER),              0, 0,                      0, 0, on_gone },
-	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         12, 12,                    0, 0, on_stats },
+	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         STATS_BYTES, STATS_BYTES,  0, 0, on_stats },
 };
 /* clang-format on */
 

@@ -448,8 +448,10 @@ static void finish(struct monitor *m, int status)
 	(void)conn_table_drain(&m->conns, conn_shut, m);
 	lost = audit_lost(m->audit, NULL);
 	record_event(m, "exit",
-		     lost ? json_pack("{s:i, s:I}", "status", status, "lost", (json_int_t)lost)
-			  : json_pack("{s:i}", "status", status));
+		     lost ? json_pack("{s:i, s:I, s:o*}", "status", status, "lost",
+				      (json_int_t)lost, "limits", record_limits(m))
+			  : json_pack("{s:i, s:o*}", "status", status, "limits",
+				      record_limits(m)));
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);
 	/* the command line may now run the command without a sandbox: then it has not ended */

@@ -174,6 +174,9 @@ void worker_hear(struct monitor *m)
 
 static void worker_close(struct monitor *m)
 {
+	for (size_t i = 0; i < COUNT_COUNT; i++)
+		m->counts_before[i] += m->counts[i];
+	memset(m->counts, 0, sizeof(m->counts));
 	ev_io_stop(m->loop, &m->worker_io);
 	ev_io_stop(m->loop, &m->worker_out);
 	ev_timer_stop(m->loop, &m->ready_timer);

@@ -44,9 +44,8 @@ uint32_t accept_limit(const struct worker *w)
 	return w->config.connections < w->conns_cap ? w->config.connections : w->conns_cap;
 }
 
-static void limit_text(struct worker *w, char *text, size_t room)
+static void limit_text(char *text, size_t room)
 {
-	w->refused_limit++;
 	reply_text(text, room, "weir has as many connections open as it may", NULL,
 		   reply_todo(REASON_CONNECTION_LIMIT));
 }
@@ -64,7 +63,7 @@ static void accept_exhausted(struct worker *w, int listener)
 	w->spare = -1;
 	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
-		limit_text(w, text, sizeof(text));
+		limit_text(text, sizeof(text));
 		len = reply_write(w->out, sizeof(w->out), &r);
 		if (len > 0)
 			(void)send(fd, w->out, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -73,6 +72,7 @@ static void accept_exhausted(struct worker *w, int listener)
 		(void)recv(fd, NULL, LINGER_BYTES, MSG_TRUNC | MSG_DONTWAIT);
 		(void)close(fd);
 	}
+	stats_count(w, COUNT_DESCRIPTORS);
 	(void)spare_take(w);
 	w->is_paused_fds = true;
 	listeners_watch(w);
@@ -115,7 +115,7 @@ static bool admit(struct worker *w, int fd)
 	}
 	c->is_over = true;
 	w->over++;
-	limit_text(w, text, sizeof(text));
+	limit_text(text, sizeof(text));
 	conn_refuse_text(c, 0, REASON_CONNECTION_LIMIT, text);
 	return w->over < CONNS_OVER;
 }
@@ -139,7 +139,7 @@ static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
 		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0 && w->is_unix[io - w->listener] && !is_own_peer(w, fd)) {
-			w->refused_peer++;
+			stats_count(w, COUNT_PEER);
 			(void)close(fd);
 			continue;
 		}
@@ -213,6 +213,7 @@ void accept_pause_full(struct worker *w)
 {
 	if (!w->is_paused_full) {
 		w->is_paused_full = true;
+		stats_count(w, COUNT_FULL);
 		listeners_watch(w);
 	}
 }

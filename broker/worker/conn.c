@@ -392,6 +392,26 @@ void conn_deal_put(struct conn *c)
 
 /* ---- death ---- */
 
+static void count_refusal(struct worker *w, enum reason reason)
+{
+	static const struct {
+		enum reason reason;
+		enum msg_count what;
+	} counted[] = {
+		{ REASON_CONNECTION_LIMIT, COUNT_CONNECTIONS },
+		{ REASON_HEAD_TIMEOUT, COUNT_HEAD_TIMEOUT },
+		{ REASON_HEAD_TOO_LARGE, COUNT_HEAD_SIZE },
+		{ REASON_DNS_TIMEOUT, COUNT_DNS_TIMEOUT },
+		{ REASON_CONNECT_TIMEOUT, COUNT_DIAL_TIMEOUT },
+		{ REASON_PROXY_AUTH, COUNT_SECRET },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(counted); i++) {
+		if (counted[i].reason == reason)
+			stats_count(w, counted[i].what);
+	}
+}
+
 static void linger_set(int fd, bool is_hard)
 {
 	const struct linger linger = { .l_onoff = is_hard, .l_linger = 0 };
@@ -456,6 +476,8 @@ static void conn_gone(struct conn *c, enum reason reason, bool is_reset)
 {
 	struct worker *w = c->w;
 
+	if (reason == REASON_IDLE)
+		stats_count(w, COUNT_IDLE);
 	conn_drop(c, reason, is_reset);
 	side_close(w, &c->side[CLIENT], is_reset);
 	ev_timer_stop(w->loop, &c->timer);
@@ -539,6 +561,7 @@ void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const
 	ssize_t len = refusal_write(c, &r), n;
 	bool is_busy = c->http && c->http->out[CLIENT];
 
+	count_refusal(w, reason);
 	conn_drop(c, reason, false);
 	if (len < 0 || is_busy) { /* another answer is not out yet: nothing can follow it */
 		conn_reset(c, reason);

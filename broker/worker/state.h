@@ -183,7 +183,8 @@ struct worker {
 	struct conn **by_num; /* num_mask + 1 buckets */
 	uint32_t num_mask, next_num, next_serial;
 	uint32_t conns_cap; /* what the descriptor limit allows */
-	uint32_t open, over, accepted, refused_limit, refused_peer;
+	uint32_t open, over, accepted;
+	uint32_t count[COUNT_COUNT];
 
 	ev_timer sweep;
 	ev_io hup_io; /* an epoll set that reports resets of sockets that are not read */

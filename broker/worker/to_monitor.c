@@ -176,12 +176,18 @@ void stats_send(struct worker *w)
 	struct msg_stats m = {
 		.open = w->open,
 		.accepted = w->accepted,
-		.refused_limit = w->refused_limit,
 	};
 
+	memcpy(m.count, w->count, sizeof(m.count));
 	wr_open(&w->wr, MSG_STATS, 0);
 	msg_put_stats(&w->wr, &m);
 	finish(w);
+}
+
+void stats_count(struct worker *w, enum msg_count what)
+{
+	w->count[what]++;
+	stats_later(w);
 }
 
 void stats_later(struct worker *w)

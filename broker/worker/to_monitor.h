@@ -19,6 +19,8 @@ void dialed_send(struct conn *c, const struct addr *addr);
 void done_send(struct conn *c, enum reason reason);
 void gone_send(struct conn *c);
 void stats_send(struct worker *w);
+/** stats_count() - a limit was met once more */
+void stats_count(struct worker *w, enum msg_count what);
 /** stats_later() - STATS within a second, however often something changes */
 void stats_later(struct worker *w);
 
