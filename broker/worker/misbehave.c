@@ -5,11 +5,14 @@
 #ifdef WEIR_TEST
 #include "broker/worker/misbehave.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "broker/worker/state.h"
+#include "broker/worker/to_monitor.h"
 #include "common/fd.h"
 #include "common/num.h"
 #include "common/scope.h"
@@ -107,6 +110,58 @@ static void control_byte(struct conn *c, const struct msg_ask *m)
 	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
 }
 
+static void dialed_as(struct conn *c, uint32_t num, const uint8_t b[4])
+{
+	struct msg_dialed d = { .addr = { .family = 4, .b = { b[0], b[1], b[2], b[3] } } };
+
+	wr_open(&c->w->wr, MSG_DIALED, num);
+	msg_put_dialed(&c->w->wr, &d);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* DIALED before the question that it would answer */
+static void reordered(struct conn *c, const struct msg_ask *m)
+{
+	static const uint8_t addr[4] = { 93, 184, 216, 34 };
+
+	dialed_as(c, c->num, addr);
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+static void candidates(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_candidates cand = { .n = 1, .addr = { { .family = 4, .b = { 127, 0, 0, 1 } } } };
+
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	wr_open(&c->w->wr, MSG_CANDIDATES, c->num);
+	msg_put_candidates(&c->w->wr, &cand);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* bytes that passed before anything was connected */
+static void early_bytes(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_done d = { .up = 4096, .reason = REASON_CLOSED };
+
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	wr_open(&c->w->wr, MSG_DONE, c->num);
+	msg_put_done(&c->w->wr, &d);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* more connections than an honest worker can have */
+static void flood(struct conn *c, const struct msg_ask *m)
+{
+	for (uint32_t i = 0; i < 20000; i++) {
+		put_ask(c, m, c->num + i);
+		while (wr_send(&c->w->wr, c->w->monitor, NULL, 0) == -EAGAIN)
+			(void)poll(&(struct pollfd){ .fd = c->w->monitor, .events = POLLOUT }, 1, 1000);
+	}
+}
+
 static void crash(struct conn *c, const struct msg_ask *m)
 {
 	(void)c;
@@ -127,8 +182,51 @@ static const struct {
 	{ "reused-conn", reused_conn },
 	{ "surprise-fd", surprise_fd },
 	{ "control-byte", control_byte },
+	{ "reordered", reordered },
+	{ "unasked-candidates", candidates },
+	{ "early-bytes", early_bytes },
+	{ "flood", flood },
 	{ "crash", crash },
 };
+
+static uint32_t armed; /* the connection whose DIALED or DONE will be a lie */
+
+static bool is_act(const struct conn *c, const char *act)
+{
+	const char *name = getenv("WEIR_TEST_MISBEHAVE");
+
+	return name && c->num == armed && str_eq(name, act);
+}
+
+/* after a true verdict: another address, a connection that was never asked for */
+bool misbehave_dialed(struct conn *c)
+{
+	static const uint8_t metadata[4] = { 169, 254, 169, 254 }, denied[4] = { 93, 184, 216, 36 },
+			     web[4] = { 93, 184, 216, 34 };
+
+	if (is_act(c, "dialed-metadata"))
+		dialed_as(c, c->num, metadata);
+	else if (is_act(c, "dialed-denied"))
+		dialed_as(c, c->num, denied);
+	else if (is_act(c, "wrong-conn"))
+		dialed_as(c, c->num + 100, web);
+	else
+		return false;
+	return true;
+}
+
+/* the verdict of a connection that is over, once more */
+bool misbehave_done(struct conn *c)
+{
+	static const uint8_t web[4] = { 93, 184, 216, 34 };
+
+	if (!is_act(c, "reused-verdict"))
+		return false;
+	armed = 0;
+	done_send(c, REASON_CLOSED);
+	dialed_as(c, c->num, web);
+	return true;
+}
 
 bool misbehave_ask(struct conn *c, const struct msg_ask *m)
 {
@@ -136,6 +234,7 @@ bool misbehave_ask(struct conn *c, const struct msg_ask *m)
 
 	if (!name || !strstr(m->host, "misbehave"))
 		return false;
+	armed = c->num;
 	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
 		if (str_eq(acts[i].name, name)) {
 			acts[i].act(c, m);

@@ -142,6 +142,8 @@ void dialed_send(struct conn *c, const struct addr *addr)
 	struct msg_dialed m = { .addr = *addr };
 
 	c->is_dialed = true;
+	if (misbehave_dialed(c))
+		return;
 	wr_open(&c->w->wr, MSG_DIALED, c->num);
 	msg_put_dialed(&c->w->wr, &m);
 	finish(c->w);
@@ -160,6 +162,8 @@ void done_send(struct conn *c, enum reason reason)
 
 	if (c->first)
 		memcpy(m.sni, c->first->sni, sizeof(m.sni));
+	if (misbehave_done(c))
+		return;
 	wr_open(&c->w->wr, MSG_DONE, c->num);
 	msg_put_done(&c->w->wr, &m);
 	finish(c->w);
