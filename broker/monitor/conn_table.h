@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/msg.h"
 #include "policy/policy.h"
@@ -42,6 +43,8 @@ struct conn {
 	struct addr addr;     /* dialled; family 0: not yet */
 	double since;	      /* monotonic seconds */
 	struct conn *next;
+	TAILQ_ENTRY(conn) undialed; /* until DIALED */
+	bool is_undialed;
 };
 
 struct conn_table {
@@ -49,6 +52,7 @@ struct conn_table {
 	size_t n, max;
 	uint32_t last;	 /* highest number this worker has used */
 	uint64_t serial; /* last given out */
+	TAILQ_HEAD(, conn) undialed; /* allowed, not connected: oldest first */
 };
 
 /** conn_table_init() - @max: how many may exist at once */
@@ -61,6 +65,8 @@ uint64_t conn_table_use(struct conn_table *t, uint32_t num);
 /** conn_table_add() - remember @num, which conn_table_use() has just taken.
  * Return: the connection, or NULL when there are too many (a protocol error) or no memory */
 struct conn *conn_table_add(struct conn_table *t, uint32_t num, uint64_t serial);
+/** conn_table_dialed() - @c is connected: nothing more may be dialled for it */
+void conn_table_dialed(struct conn_table *t, struct conn *c);
 /** conn_table_del() - forget and free */
 void conn_table_del(struct conn_table *t, struct conn *c);
 /** conn_table_drain() - @end each and forget it; numbers start anew (for the next worker).

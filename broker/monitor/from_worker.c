@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/monitor/connects.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/notices.h"
 #include "broker/monitor/receive.h"
@@ -25,6 +26,7 @@ static int on_ready(struct monitor *m, struct rx *rx)
 		return -EBADMSG;
 	ev_timer_stop(m->loop, &m->ready_timer);
 	m->worker = WORKER_READY;
+	connects_watch(m, rx->nfds > 0 ? take_fd(&rx->fds[0]) : -1);
 	return 0;
 }
 
@@ -205,7 +207,7 @@ static int on_stats(struct monitor *m, struct rx *rx)
 /* clang-format off */
 static const struct msg_rule rules[] = {
 	/* type           worker is in          connection is in                       bytes                      fds   handler */
-	{ MSG_READY,      IN(WORKER_STARTING),  IN(CONN_NONE),                         0, 0,                      0, 0, on_ready },
+	{ MSG_READY,      IN(WORKER_STARTING),  IN(CONN_NONE),                         0, 0,                      0, 1, on_ready },
 	{ MSG_ASK,        SERVING,              IN(CONN_NEW),                          6, 6 + HOST_MAX,           0, 0, on_ask },
 	{ MSG_REJECT,     SERVING,              IN(CONN_NONE) | IN(CONN_NEW),          4, 4 + MSG_REJECT_MAX,     0, 0, on_reject },
 	{ MSG_CANDIDATES, SERVING,              IN(CONN_WAITING),                      6, 1 + 17 * MSG_ADDRS_MAX, 0, 0, on_candidates },

@@ -111,7 +111,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	memset(m, 0, sizeof(*m));
 	m->run = run;
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
-	m->nursery_sock = m->nursery_pidfd = m->worker_sock = -1;
+	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = -1;
 	m->out.inside[0] = m->out.inside[1] = m->out.inside[2] = -1;
 	STAILQ_INIT(&m->queue);
@@ -153,6 +153,7 @@ void monitor_free(struct monitor *m)
 	scope_close(&m->nursery_sock);
 	scope_close(&m->nursery_pidfd);
 	scope_close(&m->worker_sock);
+	scope_close(&m->connects_fd);
 	for (size_t i = 0; i < m->nlisteners; i++)
 		scope_close(&m->listeners[i]);
 	if (m->loop)

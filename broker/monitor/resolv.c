@@ -31,6 +31,35 @@ static void csv_add(char *csv, size_t room, const struct ares_addr_port_node *s)
 		memcpy(csv + len, one, (size_t)n + 1);
 }
 
+bool resolv_has(const struct resolv *r, const struct addr *a, uint16_t port)
+{
+	for (size_t i = 0; i < r->nplaces; i++) {
+		if (r->place[i].port == port && addr_eq(&r->place[i].addr, a))
+			return true;
+	}
+	return false;
+}
+
+/* To the front; what was there before moves back and in the end out. */
+static void place_add(struct resolv *r, const struct ares_addr_port_node *s)
+{
+	struct resolv_place p = { .port = (uint16_t)(s->udp_port ? s->udp_port : 53) };
+	char ip[INET6_ADDRSTRLEN];
+	size_t at = 0;
+
+	if (!inet_ntop(s->family, &s->addr, ip, sizeof(ip)) || addr_parse(&p.addr, ip) < 0)
+		return;
+	while (at < r->nplaces &&
+	       !(r->place[at].port == p.port && addr_eq(&r->place[at].addr, &p.addr)))
+		at++;
+	if (at == RESOLV_PLACES_MAX)
+		at--;
+	if (at == r->nplaces)
+		r->nplaces++;
+	memmove(&r->place[1], &r->place[0], at * sizeof(p));
+	r->place[0] = p;
+}
+
 /* c-ares gives them as options; what is too long for a name is left out. */
 static void search_read(struct resolv *r, ares_channel ch)
 {
@@ -64,8 +93,10 @@ static void file_read(struct resolv *r, char *csv, size_t room)
 	if (ares_init_options(&ch, &opt, ARES_OPT_LOOKUPS | ARES_OPT_RESOLVCONF) != ARES_SUCCESS)
 		return;
 	if (ares_get_servers_ports(ch, &list) == ARES_SUCCESS) {
-		for (const struct ares_addr_port_node *s = list; s; s = s->next)
+		for (const struct ares_addr_port_node *s = list; s; s = s->next) {
 			csv_add(csv, room, s);
+			place_add(r, s);
+		}
 		if (list)
 			ares_free_data(list);
 	}

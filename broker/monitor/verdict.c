@@ -352,6 +352,7 @@ int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
 	}
 	c->addr = *a;
 	c->state = CONN_OPEN;
+	conn_table_dialed(&m->conns, c);
 	free(c->allowed);
 	c->allowed = NULL;
 	c->nallowed = 0;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "broker/monitor/connects.h"
 #include "broker/monitor/from_nursery.h"
 #include "broker/monitor/from_worker.h"
 #include "broker/monitor/monitor.h"
@@ -180,6 +181,7 @@ static void worker_close(struct monitor *m)
 	ev_io_stop(m->loop, &m->worker_io);
 	ev_io_stop(m->loop, &m->worker_out);
 	ev_timer_stop(m->loop, &m->ready_timer);
+	connects_stop(m);
 	while (m->queued > 0)
 		queue_drop_first(m);
 	scope_close(&m->worker_sock);

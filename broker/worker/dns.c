@@ -132,10 +132,8 @@ static int on_connect(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_
 
 static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *v, int n, void *arg)
 {
-	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v, .msg_iovlen = (size_t)n };
-
 	(void)arg;
-	return sendmsg(fd, &m, MSG_NOSIGNAL);
+	return writev(fd, v, n);
 }
 
 /* The question's name as text. Return: false when it is none */

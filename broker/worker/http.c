@@ -60,8 +60,7 @@ static int out_flush(struct conn *c, enum which to)
 static ssize_t out_send(struct conn *c, enum which to, size_t head, const char *body, size_t n)
 {
 	struct iovec iov[2] = { { c->w->out, head }, { (char *)(uintptr_t)body, n } };
-	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n > 0 ? 2 : 1 };
-	ssize_t sent = sendmsg(c->side[to].io.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t sent = writev(c->side[to].io.fd, iov, n > 0 ? 2 : 1);
 	struct buf *b;
 
 	if (sent < 0 && errno != EAGAIN)

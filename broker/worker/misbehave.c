@@ -6,9 +6,12 @@
 #include "broker/worker/misbehave.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "broker/worker/state.h"
@@ -162,6 +165,76 @@ static void flood(struct conn *c, const struct msg_ask *m)
 	}
 }
 
+static int try_connect(int type, const struct addr *a, uint16_t port)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = addr_to_sockaddr(a, port, &ss);
+	int fd = socket(ss.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int r = connect(fd, (const struct sockaddr *)&ss, len) < 0 ? errno : 0;
+
+	(void)close(fd);
+	return r;
+}
+
+/* Places that no verdict names, while none stands and while one does: REJECT tells what came of it */
+static void elsewhere(struct conn *c, const struct msg_ask *m)
+{
+	static const struct {
+		const char *addr;
+		uint16_t port;
+		int type;
+	} places[] = {
+		{ "127.0.0.1", 22, SOCK_STREAM },	   { "10.77.0.1", 80, SOCK_STREAM },
+		{ "192.168.7.7", 80, SOCK_STREAM },	   { "169.254.169.254", 80, SOCK_STREAM },
+		{ "93.184.216.36", 80, SOCK_STREAM },	   { "93.184.216.34", 81, SOCK_STREAM },
+		{ "10.77.0.2", 54, SOCK_DGRAM },	   { "fd77::2", 80, SOCK_STREAM },
+		{ "2606:2800:220:1::34", 80, SOCK_DGRAM }, { "93.184.216.34", 80, SOCK_STREAM },
+	};
+	struct msg_reject rej = { .reason = REASON_INTERNAL };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		struct addr a;
+
+		(void)addr_parse(&a, places[i].addr);
+		n += try_connect(places[i].type, &a, places[i].port) == EPERM;
+	}
+	(void)snprintf(rej.text, sizeof(rej.text), "refused-%zu-of-%zu", n, ARRAY_LEN(places));
+	reject_send(c, &rej);
+	c->num = c->w->next_num++; /* not in the table: nobody hears of it again */
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* A datagram to a place that connect() was not asked for */
+static void datagram(struct conn *c, const struct msg_ask *m)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9999),
+				  .sin_addr.s_addr = htonl(0x5db8d822) };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	(void)c;
+	(void)m;
+	(void)sendto(fd, "x", 1, 0, (const struct sockaddr *)&to, sizeof(to));
+}
+
+static void fast_open(struct conn *c, const struct msg_ask *m)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)c;
+	(void)m;
+	(void)sendto(fd, "x", 1, MSG_FASTOPEN, NULL, 0);
+}
+
+static void message(struct conn *c, const struct msg_ask *m)
+{
+	struct msghdr h = { 0 };
+
+	(void)m;
+	(void)sendmsg(c->w->monitor, &h, 0);
+}
+
 static void crash(struct conn *c, const struct msg_ask *m)
 {
 	(void)c;
@@ -186,6 +259,10 @@ static const struct {
 	{ "unasked-candidates", candidates },
 	{ "early-bytes", early_bytes },
 	{ "flood", flood },
+	{ "elsewhere", elsewhere },
+	{ "datagram", datagram },
+	{ "fast-open", fast_open },
+	{ "message", message },
 	{ "crash", crash },
 };
 

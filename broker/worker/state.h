@@ -173,7 +173,7 @@ struct worker {
 	uid_t uid;	 /* the user, as this process sees it */
 	int spare; /* given up for a moment when no descriptor is left */
 	ev_timer pause;
-	bool is_paused_full, is_paused_fds, is_stopping, is_exiting;
+	bool is_ready, is_paused_full, is_paused_fds, is_stopping, is_exiting;
 
 	struct pool conns, deals, https, firsts;
 	struct pipe pipe[PIPES_MAX], *pipe_free[PIPES_MAX];

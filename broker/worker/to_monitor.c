@@ -108,10 +108,12 @@ static void finish(struct worker *w)
 
 /* ---- the messages ---- */
 
-void ready_send(struct worker *w)
+void ready_send(struct worker *w, int listener)
 {
 	wr_open(&w->wr, MSG_READY, 0);
-	finish(w);
+	if (wr_send(&w->wr, w->monitor, &listener, listener >= 0) < 0)
+		worker_exit(w, 1);
+	w->is_ready = true;
 }
 
 void ask_send(struct conn *c, const struct msg_ask *m)

@@ -11,7 +11,8 @@ int to_monitor_init(struct worker *w);
 /** to_monitor_flush() - send what waits, @wait_ms at most. Return: true when nothing is left */
 bool to_monitor_flush(struct worker *w, int wait_ms);
 
-void ready_send(struct worker *w);
+/** ready_send() - the first message. @listener answers this process's connect() calls; -1: none */
+void ready_send(struct worker *w, int listener);
 void ask_send(struct conn *c, const struct msg_ask *m);
 void reject_send(struct conn *c, const struct msg_reject *m);
 void candidates_send(struct conn *c, const struct msg_candidates *m);

@@ -16,7 +16,7 @@ LIAR = "misbehave.example.org"
 
 LIES = ["forged-dialed", "truncated", "oversized", "unknown-type", "wrong-direction", "wrong-state",
         "reused-conn", "surprise-fd", "control-byte", "crash", "reordered", "unasked-candidates",
-        "early-bytes", "flood"]
+        "early-bytes", "flood", "datagram", "fast-open", "message"]
 # told after a true verdict: the honest part of the connection was allowed, and may have been dialled
 LATE = ["dialed-metadata", "dialed-denied", "wrong-conn", "reused-verdict"]
 
@@ -55,6 +55,19 @@ def test_a13_the_monitor_kills_a_worker_that_breaks_the_protocol(net, lie):
             assert done.status == 0, done
         tried = {t for t in cap.seen() if t[0] == "tcp"}
     assert tried <= {("tcp", "93.184.216.34", 80)}, tried
+
+
+def test_a13_a_taken_over_worker_connects_to_nothing_that_no_verdict_names(net):
+    """Its connect() is judged by the monitor: this machine, the LAN, metadata, a denied host, another
+    port, a name server's other port: EPERM, and no packet leaves"""
+    with net.capture() as cap:
+        with net.inside(allow=[HOST, LIAR], test=True, env={"WEIR_TEST_MISBEHAVE": "elsewhere"}) as sb:
+            sb.start("result = refused('misbehave.example.org:80')")
+            told = sb.wait_audit(lambda r: str(r.get("host", "")).startswith("refused-"))
+            assert told[0]["host"] == "refused-10-of-10", told
+            bad = sb.wait_audit(lambda r: r["event"] == "worker_connect_refused")
+            assert {"addr": "169.254.169.254", "port": 80}.items() <= bad[3].items(), bad
+        assert {t for t in cap.seen() if t[1] != "10.77.0.2" or t[2] != 53} == set()
 
 
 @pytest.mark.parametrize("lie", LATE)
