@@ -136,8 +136,8 @@ static bool table_fails(const struct table *t, int call)
 static void rule_add(scmp_filter_ctx ctx, const struct table *t, const struct filter_rule *r)
 {
 	uint32_t action = r->when.fail == FILTER_NOTIFY ? SCMP_ACT_NOTIFY
-			  : r->when.fail ? SCMP_ACT_ERRNO((uint32_t)r->when.fail)
-					 : SCMP_ACT_ALLOW;
+			  : r->when.fail		? SCMP_ACT_ERRNO((uint32_t)r->when.fail)
+							: SCMP_ACT_ALLOW;
 	struct scmp_arg_cmp cmp[2];
 	int e;
 
@@ -192,7 +192,10 @@ static size_t guard_write(struct sock_filter *out)
 static scmp_filter_ctx table_load(const struct table *t, bool san)
 {
 	/* the build host's own kernel does not matter */
-	scmp_filter_ctx ctx = seccomp_api_set(FILTER_API) < 0 ? NULL : seccomp_init(t->open ? SCMP_ACT_ALLOW : SCMP_ACT_KILL_PROCESS);
+	scmp_filter_ctx ctx = seccomp_api_set(FILTER_API) < 0
+				      ? NULL
+				      : seccomp_init(t->open ? SCMP_ACT_ALLOW
+							     : SCMP_ACT_KILL_PROCESS);
 
 	if (!ctx || seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
 	    seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)

@@ -143,23 +143,22 @@ struct msg_done {
 	uint32_t requests; /* plain HTTP requests that rode on the verdict; 1 for a tunnel */
 	uint8_t reason;	   /* enum reason */
 	uint8_t sni_host;  /* 1: the tunnel's ClientHello named the verdict's host */
-	char sni[MSG_REJECT_MAX +
-		 1]; /* what it named instead, escaped printable ASCII; with
+	char sni[MSG_REJECT_MAX + 1]; /* what it named instead, escaped printable ASCII; with
 		      * REASON_SNI_MISMATCH alone, empty when it named nothing */
 };
 /* STATS: sent on STOP and at most once a second while serving. */
-enum msg_count { /* how often each limit was met, by this worker */
-	COUNT_CONNECTIONS,  /* 503: connection limit, descriptors, buffers */
-	COUNT_DESCRIPTORS,  /* accepted with the last descriptor, only to say 503 */
-	COUNT_FULL,	    /* accepting paused: no buffer or no deal was free */
-	COUNT_HEAD_TIMEOUT, /* 408 */
-	COUNT_HEAD_SIZE,    /* 431 */
-	COUNT_IDLE,	    /* closed: no byte, nothing between two requests, `limit idle` */
-	COUNT_DNS_TIMEOUT,  /* 504 */
-	COUNT_DIAL_TIMEOUT, /* 504 */
-	COUNT_SECRET,	    /* 407 */
-	COUNT_PEER,	    /* unix listener: another user's client */
-	COUNT_COUNT
+enum msg_count {		     /* how often each limit was met, by this worker */
+		 COUNT_CONNECTIONS,  /* 503: connection limit, descriptors, buffers */
+		 COUNT_DESCRIPTORS,  /* accepted with the last descriptor, only to say 503 */
+		 COUNT_FULL,	     /* accepting paused: no buffer or no deal was free */
+		 COUNT_HEAD_TIMEOUT, /* 408 */
+		 COUNT_HEAD_SIZE,    /* 431 */
+		 COUNT_IDLE, /* closed: no byte, nothing between two requests, `limit idle` */
+		 COUNT_DNS_TIMEOUT,  /* 504 */
+		 COUNT_DIAL_TIMEOUT, /* 504 */
+		 COUNT_SECRET,	     /* 407 */
+		 COUNT_PEER,	     /* unix listener: another user's client */
+		 COUNT_COUNT
 };
 struct msg_stats {
 	uint32_t open, accepted;
@@ -186,8 +185,8 @@ enum msg_verdict_flag {
 	VERDICT_NO_SNI = 2,  /* do not compare SNI */
 	VERDICT_CANDIDATES =
 		4, /* send CANDIDATES and wait for DIAL; else the worker keeps public ones */
-	VERDICT_FIXED = 8,    /* addr[] is what to dial, checked by the monitor; no DNS */
-	VERDICT_LITERAL = 16, /* the target is an address */
+	VERDICT_FIXED = 8,     /* addr[] is what to dial, checked by the monitor; no DNS */
+	VERDICT_LITERAL = 16,  /* the target is an address */
 	VERDICT_UPSTREAM = 32, /* dial CONFIG's upstream instead and let it go on to the target;
 				* addr[], CANDIDATES and DIAL are then about the upstream */
 };

@@ -429,9 +429,9 @@ static const struct {
 static_assert(ARRAY_LEN(keywords) == KEY_COUNT, "each keyword has its row");
 
 /* Keywords of later versions: an error by name until they are enforced. */
-static const char *const later_keywords[] = { "ask",	 "hide",     "socket",	"device",
-					      "publish", "reach",    "dotfile", "ask-timeout",
-					      "cache",	 "nested",   NULL };
+static const char *const later_keywords[] = { "ask",	 "hide",   "socket",  "device",
+					      "publish", "reach",  "dotfile", "ask-timeout",
+					      "cache",	 "nested", NULL };
 
 static const char *const setting_names[] = {
 	[SET_NETWORK] = "network",

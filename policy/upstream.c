@@ -178,9 +178,8 @@ static void except_env(struct policy *p, const struct place *at, const char *lis
 			(void)snprintf(text, sizeof(text), "%.*s", (int)n, list);
 			if (!dot && addr_net_parse(&net, text) < 0)
 				(void)snprintf(text, sizeof(text), ".%.*s", (int)n, list);
-			(void)except_add(p, at,
-					 &(struct word){ .s = text, .len = strlen(text) }, up,
-					 &ignored);
+			(void)except_add(p, at, &(struct word){ .s = text, .len = strlen(text) },
+					 up, &ignored);
 		}
 		list += n;
 		list += strspn(list, ", ");
@@ -204,15 +203,17 @@ static int from_env(struct policy *p, const struct place *at, unsigned column,
 		    struct policy_upstream *up, struct err *e)
 {
 	static const char *const urls[] = { "https_proxy", "HTTPS_PROXY", "http_proxy",
-					    "HTTP_PROXY",  "all_proxy",	  "ALL_PROXY", NULL };
+					    "HTTP_PROXY",  "all_proxy",	  "ALL_PROXY",
+					    NULL };
 	static const char *const lists[] = { "no_proxy", "NO_PROXY", NULL };
 	const char *url = env_first(&p->ctx, urls), *list = env_first(&p->ctx, lists);
 
 	if (!url)
 		return 0; /* none is set: none is meant */
 	if (url_parse(&p->arena, url, true, up) < 0) {
-		(void)place_error(at, column, e,
-				  "'upstream env': the proxy variables do not name an http:// proxy");
+		(void)place_error(
+			at, column, e,
+			"'upstream env': the proxy variables do not name an http:// proxy");
 		return err_fix(e, "set https_proxy to http://HOST:PORT, or write: upstream none");
 	}
 	if (list)

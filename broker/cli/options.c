@@ -65,7 +65,8 @@ int option_fd(const char *option, const char *value, int least, int *out, struct
 
 int option_name(const char *value, const char **name, struct err *e)
 {
-	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	static const char ok[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 	size_t n = strlen(value);
 
 	if (n == 0 || n > NAME_MAX_BYTES || strspn(value, ok) != n) {

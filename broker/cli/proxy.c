@@ -93,8 +93,8 @@ struct typed {
 /* What is listened on, and how it is undone. */
 struct place_at {
 	int fd;
-	int dir;	       /* of the unix socket, or -1 */
-	char name[108];	       /* in @dir */
+	int dir;		 /* of the unix socket, or -1 */
+	char name[108];		 /* in @dir */
 	char url[PATH_MAX + 64]; /* with the secret */
 	char secret[2 * SECRET_BYTES];
 };
@@ -152,7 +152,8 @@ static int read_options(struct typed *t, int argc, char **argv, struct err *e)
 			return r;
 	}
 	if (optind < argc) {
-		err_set(e, 0, "'%s' is one word too many: weir proxy runs no command", argv[optind]);
+		err_set(e, 0, "'%s' is one word too many: weir proxy runs no command",
+			argv[optind]);
 		return err_fix(e, "weir proxy --help");
 	}
 	if (!t->listen) {
@@ -304,7 +305,8 @@ static int listen_tcp(struct place_at *at, const struct typed *t, struct err *e)
 	if (r < 0)
 		return r;
 	if (addr_class_of(&a) != ADDR_LOOPBACK && !t->expose) {
-		err_set(e, 0, "--listen '%s' is not loopback: other machines may reach it", t->listen);
+		err_set(e, 0, "--listen '%s' is not loopback: other machines may reach it",
+			t->listen);
 		return err_fix(e, "--listen 127.0.0.1:%u, or say --expose as well", port);
 	}
 	len = addr_to_sockaddr(&a, port, &ss);
@@ -318,8 +320,8 @@ static int listen_tcp(struct place_at *at, const struct typed *t, struct err *e)
 	r = secret_draw(at->secret, sizeof(at->secret), e);
 	if (r < 0)
 		return r;
-	(void)snprintf(at->url, sizeof(at->url), a.family == 6 ? "http://weir:%s@[%s]:%u"
-							       : "http://weir:%s@%s:%u",
+	(void)snprintf(at->url, sizeof(at->url),
+		       a.family == 6 ? "http://weir:%s@[%s]:%u" : "http://weir:%s@%s:%u",
 		       at->secret, addr_format(&a, text), port);
 	if (t->expose && addr_class_of(&a) != ADDR_LOOPBACK)
 		note("warning: other machines may reach '%s'; the secret crosses the network readable",
@@ -402,7 +404,8 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 	if (r < 0)
 		return r;
 	if (policy_network(policy) != NETWORK_ALLOWLIST) {
-		err_set(e, 0, "weir proxy serves 'network allowlist', but the policy says otherwise");
+		err_set(e, 0,
+			"weir proxy serves 'network allowlist', but the policy says otherwise");
 		r = err_fix(e, "weir policy show names the line");
 	}
 	if (r >= 0)

@@ -50,8 +50,8 @@ struct conn {
 struct conn_table {
 	struct conn *bucket[CONN_TABLE_BUCKETS];
 	size_t n, max;
-	uint32_t last;	 /* highest number this worker has used */
-	uint64_t serial; /* last given out */
+	uint32_t last;		     /* highest number this worker has used */
+	uint64_t serial;	     /* last given out */
 	TAILQ_HEAD(, conn) undialed; /* allowed, not connected: oldest first */
 };
 

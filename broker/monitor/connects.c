@@ -36,7 +36,8 @@ static bool in_conn(struct monitor *m, const struct conn *c, const struct addr *
 		if (addr_eq(&c->allowed[i], a))
 			return true;
 	}
-	return c->state == CONN_ALLOWED && addr_class_of(a) == ADDR_PUBLIC && !monitor_is_own(m, a) &&
+	return c->state == CONN_ALLOWED && addr_class_of(a) == ADDR_PUBLIC &&
+	       !monitor_is_own(m, a) &&
 	       policy_judge_addr(m->run->policy, &c->target, &c->match, a, false, &by) ==
 		       REASON_NONE;
 }
@@ -47,7 +48,7 @@ bool connects_allowed(struct monitor *m, const struct addr *a, uint16_t port)
 
 	if (resolv_has(&m->resolv, a, port))
 		return true;
-	TAILQ_FOREACH(c, &m->conns.undialed, undialed) {
+	TAILQ_FOREACH (c, &m->conns.undialed, undialed) {
 		if (in_conn(m, c, a, port))
 			return true;
 	}
@@ -93,8 +94,8 @@ static int judge(struct monitor *m, const struct seccomp_notif *q)
 		give_up(m);
 		return 0;
 	}
-	if (len >= sizeof(struct sockaddr_in) && (ss.ss_family != AF_INET6 ||
-						  len >= sizeof(struct sockaddr_in6)) &&
+	if (len >= sizeof(struct sockaddr_in) &&
+	    (ss.ss_family != AF_INET6 || len >= sizeof(struct sockaddr_in6)) &&
 	    addr_from_sockaddr(&a, &port, (const struct sockaddr *)&ss) == 0 &&
 	    connects_allowed(m, &a, port))
 		return 0;

@@ -451,8 +451,7 @@ static void finish(struct monitor *m, int status)
 	record_event(m, "exit",
 		     lost ? json_pack("{s:i, s:I, s:o*}", "status", status, "lost",
 				      (json_int_t)lost, "limits", record_limits(m))
-			  : json_pack("{s:i, s:o*}", "status", status, "limits",
-				      record_limits(m)));
+			  : json_pack("{s:i, s:o*}", "status", status, "limits", record_limits(m)));
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);
 	/* the command line may now run the command without a sandbox: then it has not ended */

@@ -27,11 +27,16 @@ const char *proto_name(unsigned proto)
 json_t *record_limits(const struct monitor *m)
 {
 	static const char *const names[] = {
-		[COUNT_CONNECTIONS] = "connection_limit", [COUNT_DESCRIPTORS] = "descriptors",
-		[COUNT_FULL] = "paused",		  [COUNT_HEAD_TIMEOUT] = "head_timeout",
-		[COUNT_HEAD_SIZE] = "head_too_large",	  [COUNT_IDLE] = "idle",
-		[COUNT_DNS_TIMEOUT] = "dns_timeout",	  [COUNT_DIAL_TIMEOUT] = "connect_timeout",
-		[COUNT_SECRET] = "proxy_auth",		  [COUNT_PEER] = "other_user",
+		[COUNT_CONNECTIONS] = "connection_limit",
+		[COUNT_DESCRIPTORS] = "descriptors",
+		[COUNT_FULL] = "paused",
+		[COUNT_HEAD_TIMEOUT] = "head_timeout",
+		[COUNT_HEAD_SIZE] = "head_too_large",
+		[COUNT_IDLE] = "idle",
+		[COUNT_DNS_TIMEOUT] = "dns_timeout",
+		[COUNT_DIAL_TIMEOUT] = "connect_timeout",
+		[COUNT_SECRET] = "proxy_auth",
+		[COUNT_PEER] = "other_user",
 	};
 	json_t *o = NULL;
 

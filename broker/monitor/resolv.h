@@ -23,7 +23,7 @@ struct resolv {
 	size_t nplaces;
 	char search[RESOLV_SEARCH_MAX][HOST_MAX + 1]; /* search domains, in their order */
 	size_t nsearch;
-	bool have;			   /* the file as it was when it was read: */
+	bool have; /* the file as it was when it was read: */
 	dev_t dev;
 	ino_t ino;
 	off_t size;

@@ -94,8 +94,9 @@ struct monitor {
 	size_t queued, queue_max;
 	double deaths[DEATHS_MAX]; /* the last ones, oldest first; 0: none */
 	struct conn_table conns;
-	uint32_t counts[COUNT_COUNT], counts_before[COUNT_COUNT]; /* this worker's, and earlier ones' */
-	const char *bad; /* name of the message that broke the protocol */
+	uint32_t counts[COUNT_COUNT],
+		counts_before[COUNT_COUNT]; /* this worker's, and earlier ones' */
+	const char *bad;		    /* name of the message that broke the protocol */
 
 	/* what a verdict needs besides the policy */
 	struct hosts hosts;

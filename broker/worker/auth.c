@@ -36,7 +36,8 @@ static bool value_ok(struct slice value, const char *secret)
 	while (scheme < value.n && value.p[scheme] == ' ')
 		scheme++;
 	if (sodium_base642bin((unsigned char *)plain, sizeof(plain), value.p + scheme,
-			      value.n - scheme, " \t", &n, NULL, sodium_base64_VARIANT_ORIGINAL) != 0)
+			      value.n - scheme, " \t", &n, NULL,
+			      sodium_base64_VARIANT_ORIGINAL) != 0)
 		return false;
 	colon = memchr(plain, ':', n);
 	return colon && is_same(colon + 1, n - (size_t)(colon + 1 - plain), secret);

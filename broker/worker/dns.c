@@ -136,8 +136,7 @@ static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *v, int n, void
 	return writev(fd, v, n);
 }
 
-/* The question's name as text. Return: false when it is none */
-static bool question(const uint8_t *p, size_t n, char out[HOST_MAX + 1])
+bool dns_question(const uint8_t *p, size_t n, char out[HOST_MAX + 1])
 {
 	size_t at = 12, len = 0;
 
@@ -161,7 +160,7 @@ static void rcode_note(struct dns *d, const uint8_t *p, size_t n)
 	char name[HOST_MAX + 1];
 	unsigned rcode = n > 12 ? p[3] & 0x0f : 0;
 
-	if (rcode == 0 || !(p[2] & 0x80) || !question(p, n, name))
+	if (rcode == 0 || !(p[2] & 0x80) || !dns_question(p, n, name))
 		return;
 	for (size_t i = 0; i < ENTRIES_MAX; i++) {
 		struct dns_entry *e = &d->entry[i];
@@ -554,8 +553,8 @@ int dns_servers(struct worker *w, const char *csv)
 
 static int channel_init(struct dns *d)
 {
-	static const struct ares_socket_functions sockets = { on_open, on_close, on_connect, on_recv,
-							      on_send };
+	static const struct ares_socket_functions sockets = { on_open, on_close, on_connect,
+							      on_recv, on_send };
 	static struct in_addr nowhere;
 	static char lookups[] = "b", resolvconf[] = "/dev/null";
 	struct ares_options o = {

@@ -57,12 +57,13 @@ static int on_verdict(struct worker *w, struct conn *c, struct msg_rd *r, const 
 		refused(c, &v);
 		return 0;
 	}
-	if ((v.flags & VERDICT_UPSTREAM) ? w->config.upstream[0] == '\0'
-					 : (v.flags & VERDICT_LITERAL) && !(v.flags & VERDICT_FIXED))
+	if ((v.flags & VERDICT_UPSTREAM)
+		    ? w->config.upstream[0] == '\0'
+		    : (v.flags & VERDICT_LITERAL) && !(v.flags & VERDICT_FIXED))
 		return -EBADMSG; /* an address is never looked up */
-	if ((v.flags & VERDICT_FIXED) ? v.naddr == 0
-				      : (v.flags & (VERDICT_UPSTREAM | VERDICT_CANDIDATES)) ==
-						VERDICT_UPSTREAM)
+	if ((v.flags & VERDICT_FIXED)
+		    ? v.naddr == 0
+		    : (v.flags & (VERDICT_UPSTREAM | VERDICT_CANDIDATES)) == VERDICT_UPSTREAM)
 		return -EBADMSG; /* nothing to dial; or an upstream whose addresses nobody judges */
 	c->is_allowed = true;
 	memcpy(d->host, v.host, sizeof(d->host));

@@ -161,7 +161,8 @@ static void flood(struct conn *c, const struct msg_ask *m)
 	for (uint32_t i = 0; i < 20000; i++) {
 		put_ask(c, m, c->num + i);
 		while (wr_send(&c->w->wr, c->w->monitor, NULL, 0) == -EAGAIN)
-			(void)poll(&(struct pollfd){ .fd = c->w->monitor, .events = POLLOUT }, 1, 1000);
+			(void)poll(&(struct pollfd){ .fd = c->w->monitor, .events = POLLOUT }, 1,
+				   1000);
 	}
 }
 
@@ -209,7 +210,8 @@ static void elsewhere(struct conn *c, const struct msg_ask *m)
 /* A datagram to a place that connect() was not asked for */
 static void datagram(struct conn *c, const struct msg_ask *m)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9999),
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(9999),
 				  .sin_addr.s_addr = htonl(0x5db8d822) };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 

@@ -34,8 +34,8 @@ static void refuse(struct conn *c, const char *how)
 {
 	char what[512];
 
-	(void)snprintf(what, sizeof(what), "the upstream proxy %s port %u %s", c->w->config.upstream,
-		       c->w->config.upstream_port, how);
+	(void)snprintf(what, sizeof(what), "the upstream proxy %s port %u %s",
+		       c->w->config.upstream, c->w->config.upstream_port, how);
 	conn_refuse(c, REASON_UPSTREAM, what);
 }
 
@@ -88,8 +88,8 @@ void upstream_ready(struct conn *c)
 	if (got == 0)
 		return;
 	if (got < 0) {
-		refuse(c, got == -EMSGSIZE ? "answered with a head over 64 KiB"
-			  : got == -EPROTO ? "answered, but not in HTTP"
+		refuse(c, got == -EMSGSIZE  ? "answered with a head over 64 KiB"
+			  : got == -EPROTO  ? "answered, but not in HTTP"
 			  : got == -ENOBUFS ? "answered when there was no room"
 					    : "closed the connection without an answer");
 		return;
