@@ -114,27 +114,32 @@ static enum step fin(struct side *from, struct side *to)
 	return STEP_OVER;
 }
 
-static enum step step_copy(struct worker *w, struct side *from, struct side *to)
+/* Pass on @n bytes that are at w->in and still in @from's socket. */
+static enum step copy_on(struct worker *w, struct side *from, struct side *to, ssize_t n)
 {
-	ssize_t n = recv(from->io.fd, w->in, READ_MAX, MSG_PEEK | MSG_DONTWAIT), sent;
+	ssize_t sent = send(to->io.fd, w->in, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-	if (n < 0)
-		return failed(true);
-	if (n == 0)
-		return fin(from, to);
-	sent = send(to->io.fd, w->in, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (sent < 0)
 		return failed(false);
 	if (head_consume(from->io.fd, (size_t)sent) < 0)
 		return STEP_FROM_BROKE;
 	from->moved += (uint64_t)sent;
-	if (n == READ_MAX && from->full < FULL_READS)
+	if (n >= READ_MAX && from->full < FULL_READS)
 		from->full++;
 	else if (n < READ_MAX)
 		from->full = 0;
 	if (sent < n)
 		return STEP_WRITE;
-	return n == READ_MAX ? STEP_AGAIN : STEP_READ;
+	return n >= READ_MAX ? STEP_AGAIN : STEP_READ;
+}
+
+static enum step step_copy(struct worker *w, struct side *from, struct side *to)
+{
+	ssize_t n = recv(from->io.fd, w->in, READ_MAX, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n < 0)
+		return failed(true);
+	return n == 0 ? fin(from, to) : copy_on(w, from, to, n);
 }
 
 static enum step step_splice(struct worker *w, struct side *from, struct side *to)
@@ -225,11 +230,13 @@ static enum step hello_peek(struct conn *c)
 		if (c->first->port == PORT_HTTPS)
 			return first_refuse(c, REASON_NOT_TLS);
 		first_put(c);
-		return STEP_AGAIN;
+		return copy_on(w, &c->side[CLIENT], &c->side[ORIGIN], n);
 	}
 	s = hello_judge(c, w->in, (size_t)n);
-	if (s == STEP_AGAIN)
+	if (s == STEP_AGAIN) {
 		first_put(c);
+		return copy_on(w, &c->side[CLIENT], &c->side[ORIGIN], n);
+	}
 	if (s != STEP_READ)
 		return s;
 	c->first->is_begun = true;
@@ -239,7 +246,8 @@ static enum step hello_peek(struct conn *c)
 		conn_reset(c, REASON_INTERNAL);
 		return STEP_GONE;
 	}
-	n = recv(fd, c->head->data, c->head->room, MSG_DONTWAIT);
+	/* what was judged and no more: should the rest be there by now, an event says so */
+	n = recv(fd, c->head->data, (size_t)n, MSG_DONTWAIT);
 	if (n < 0)
 		return failed(true);
 	c->head->end = (uint32_t)n;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: ISC
 """SOCKS5 on the proxy's own port: the same judge, the same bytes (A1, A5-A8, B1, B2, B5, B7)."""
 import os
+import socket
 import subprocess
 
 import pytest
