@@ -9,6 +9,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+int filter_listen(const struct filter_prog *p)
+{
+	struct sock_fprog prog = { .len = p->len,
+				   .filter = (struct sock_filter *)(uintptr_t)p->insns };
+	long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+			  &prog);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
 int filter_load(const struct filter_prog *p)
 {
 	struct sock_fprog prog = { .len = p->len,

@@ -16,6 +16,7 @@ struct filter_prog {
 
 extern const struct filter_prog filter_nursery; /* default kill */
 extern const struct filter_prog filter_worker;	/* default kill */
+extern const struct filter_prog filter_connect; /* default allow; connect() is notified */
 extern const struct filter_prog filter_shim;	/* default kill */
 extern const struct filter_prog filter_keeper;	/* default kill */
 extern const struct filter_prog filter_monitor; /* default kill */
@@ -26,5 +27,9 @@ extern const struct filter_prog filter_command; /* default allow; SPEC section 6
  * Return: 0, or -errno
  * Source: seccomp(2) SECCOMP_SET_MODE_FILTER */
 int filter_load(const struct filter_prog *p);
+/** filter_listen() - the same for one with calls that a listener answers
+ * Return: the listener, close-on-exec, or -errno (-EBUSY: another filter has one)
+ * Source: seccomp(2) SECCOMP_FILTER_FLAG_NEW_LISTENER */
+int filter_listen(const struct filter_prog *p);
 
 #endif

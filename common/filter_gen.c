@@ -45,6 +45,7 @@
 #endif
 
 #define INSNS_MAX 4096	    /* BPF_MAXINSNS, linux/bpf_common.h */
+#define FILTER_API 5	    /* libseccomp: SCMP_ACT_NOTIFY */
 #define NR_TOP 4096	    /* where the search for the newest known call starts */
 #define X32_BIT 0x40000000U /* __X32_SYSCALL_BIT, asm/unistd.h */
 
@@ -81,8 +82,9 @@ static const struct table tables[] = {
 #if HAVE_WORKER
 	{ "nursery", false, nursery_rules, ARRAY_LEN(nursery_rules) },
 	{ "worker", false, worker_rules, ARRAY_LEN(worker_rules) },
+	{ "connect", true, connect_rules, ARRAY_LEN(connect_rules) },
 #else
-	{ "nursery", false, NULL, 0 }, { "worker", false, NULL, 0 },
+	{ "nursery", false, NULL, 0 }, { "worker", false, NULL, 0 }, { "connect", true, NULL, 0 },
 #endif
 #if HAVE_SHIM
 	{ "shim", false, shim_rules, ARRAY_LEN(shim_rules) },
@@ -133,7 +135,9 @@ static bool table_fails(const struct table *t, int call)
 
 static void rule_add(scmp_filter_ctx ctx, const struct table *t, const struct filter_rule *r)
 {
-	uint32_t action = r->when.fail ? SCMP_ACT_ERRNO((uint32_t)r->when.fail) : SCMP_ACT_ALLOW;
+	uint32_t action = r->when.fail == FILTER_NOTIFY ? SCMP_ACT_NOTIFY
+			  : r->when.fail		? SCMP_ACT_ERRNO((uint32_t)r->when.fail)
+							: SCMP_ACT_ALLOW;
 	struct scmp_arg_cmp cmp[2];
 	int e;
 
@@ -187,7 +191,11 @@ static size_t guard_write(struct sock_filter *out)
 
 static scmp_filter_ctx table_load(const struct table *t, bool san)
 {
-	scmp_filter_ctx ctx = seccomp_init(t->open ? SCMP_ACT_ALLOW : SCMP_ACT_KILL_PROCESS);
+	/* the build host's own kernel does not matter */
+	scmp_filter_ctx ctx = seccomp_api_set(FILTER_API) < 0
+				      ? NULL
+				      : seccomp_init(t->open ? SCMP_ACT_ALLOW
+							     : SCMP_ACT_KILL_PROCESS);
 
 	if (!ctx || seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
 	    seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)

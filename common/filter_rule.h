@@ -7,6 +7,7 @@
  *   broker/monitor/filter_rules.h  monitor_rules
  *   shim/filter_rules.h            shim_rules, keeper_rules
  *   sandbox/filter_rules.h         command_rules (default allow: FAIL rows only)
+ *   broker/worker/filter_rules.h   connect_rules (default allow: NOTIFY rows only)
  * In every other table the default is to kill the process. Rows of a call that this architecture
  * does not have are left out. Several rows of one call: any that matches decides; rows of one call
  * must not contradict each other, and a row without condition stands alone.
@@ -36,7 +37,8 @@ struct filter_arg {
 };
 
 /** struct filter_when - the outcome of a row and its condition
- * @fail: 0: the call is allowed; else it returns this errno value
+ * @fail: 0: the call is allowed; FILTER_NOTIFY: the listener of the filter answers it
+ *	  (seccomp_unotify(2)); else it returns this errno value
  * @n:    0-2 comparisons, all of which must hold, each on another argument */
 struct filter_when {
 	int fail;
@@ -55,6 +57,8 @@ struct filter_rule {
 #define ANY { 0, 0, { FILTER_NO_ARG, FILTER_NO_ARG } }
 #define WHEN(a) { 0, 1, { a, FILTER_NO_ARG } }
 #define WHEN2(a, b) { 0, 2, { a, b } }
+#define FILTER_NOTIFY (-1)
+#define NOTIFY { FILTER_NOTIFY, 0, { FILTER_NO_ARG, FILTER_NO_ARG } }
 #define FAIL(num) { num, 0, { FILTER_NO_ARG, FILTER_NO_ARG } }
 #define FAIL_WHEN(num, a) { num, 1, { a, FILTER_NO_ARG } }
 #define FAIL_WHEN2(num, a, b) { num, 2, { a, b } }

@@ -276,6 +276,8 @@ void msg_put_done(struct msg_wr *w, const struct msg_done *m)
 	wr_u64(w, m->down);
 	wr_u32(w, m->requests);
 	wr_u8(w, m->reason);
+	wr_u8(w, m->sni_host);
+	wr_str(w, m->sni);
 }
 
 int msg_get_done(struct msg_rd *r, struct msg_done *m)
@@ -284,6 +286,8 @@ int msg_get_done(struct msg_rd *r, struct msg_done *m)
 	m->down = rd_u64(r);
 	m->requests = rd_u32(r);
 	m->reason = rd_u8(r);
+	m->sni_host = rd_u8(r);
+	rd_str(r, m->sni, sizeof(m->sni));
 	return rd_end(r);
 }
 
@@ -291,14 +295,16 @@ void msg_put_stats(struct msg_wr *w, const struct msg_stats *m)
 {
 	wr_u32(w, m->open);
 	wr_u32(w, m->accepted);
-	wr_u32(w, m->refused_limit);
+	for (size_t i = 0; i < COUNT_COUNT; i++)
+		wr_u32(w, m->count[i]);
 }
 
 int msg_get_stats(struct msg_rd *r, struct msg_stats *m)
 {
 	m->open = rd_u32(r);
 	m->accepted = rd_u32(r);
-	m->refused_limit = rd_u32(r);
+	for (size_t i = 0; i < COUNT_COUNT; i++)
+		m->count[i] = rd_u32(r);
 	return rd_end(r);
 }
 
@@ -310,6 +316,10 @@ void msg_put_config(struct msg_wr *w, const struct msg_config *m)
 	wr_u32(w, m->idle_ms);
 	wr_str(w, m->servers);
 	wr_addrs(w, m->own, m->nown, MSG_OWN_MAX);
+	wr_str(w, m->upstream);
+	wr_u16(w, m->upstream_port);
+	wr_str(w, m->upstream_auth);
+	wr_str(w, m->secret);
 }
 
 int msg_get_config(struct msg_rd *r, struct msg_config *m)
@@ -318,6 +328,10 @@ int msg_get_config(struct msg_rd *r, struct msg_config *m)
 	m->idle_ms = rd_u32(r);
 	rd_str(r, m->servers, sizeof(m->servers));
 	m->nown = rd_addrs(r, m->own, MSG_OWN_MAX);
+	rd_str(r, m->upstream, sizeof(m->upstream));
+	m->upstream_port = rd_u16(r);
+	rd_str(r, m->upstream_auth, sizeof(m->upstream_auth));
+	rd_str(r, m->secret, sizeof(m->secret));
 	return rd_end(r);
 }
 

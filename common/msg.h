@@ -21,6 +21,8 @@
 #define MSG_SERVERS_MAX 512
 #define MSG_TEXT_MAX 1024  /* refusal text */
 #define MSG_REJECT_MAX 128 /* escaped bytes of a bad authority */
+#define MSG_AUTH_MAX 700   /* "USER:PASSWORD", 510 bytes at most, in base64 */
+#define MSG_SECRET_MAX 64
 
 enum msg_type {
 	MSG_NONE,
@@ -140,10 +142,27 @@ struct msg_done {
 	uint64_t up, down; /* payload bytes client->origin, origin->client */
 	uint32_t requests; /* plain HTTP requests that rode on the verdict; 1 for a tunnel */
 	uint8_t reason;	   /* enum reason */
+	uint8_t sni_host;  /* 1: the tunnel's ClientHello named the verdict's host */
+	char sni[MSG_REJECT_MAX + 1]; /* what it named instead, escaped printable ASCII; with
+		      * REASON_SNI_MISMATCH alone, empty when it named nothing */
 };
 /* STATS: sent on STOP and at most once a second while serving. */
+enum msg_count {		     /* how often each limit was met, by this worker */
+		 COUNT_CONNECTIONS,  /* 503: connection limit, descriptors, buffers */
+		 COUNT_DESCRIPTORS,  /* accepted with the last descriptor, only to say 503 */
+		 COUNT_FULL,	     /* accepting paused: no buffer or no deal was free */
+		 COUNT_HEAD_TIMEOUT, /* 408 */
+		 COUNT_HEAD_SIZE,    /* 431 */
+		 COUNT_IDLE, /* closed: no byte, nothing between two requests, `limit idle` */
+		 COUNT_DNS_TIMEOUT,  /* 504 */
+		 COUNT_DIAL_TIMEOUT, /* 504 */
+		 COUNT_SECRET,	     /* 407 */
+		 COUNT_PEER,	     /* unix listener: another user's client */
+		 COUNT_COUNT
+};
 struct msg_stats {
-	uint32_t open, accepted, refused_limit;
+	uint32_t open, accepted;
+	uint32_t count[COUNT_COUNT];
 };
 /* GONE {}: the client left before VERDICT or DIALED; the conn is over. READY {}: locked. */
 
@@ -155,6 +174,10 @@ struct msg_config {
 	char servers[MSG_SERVERS_MAX + 1]; /* c-ares csv "127.0.0.1:53,[::1]:53"; may be empty */
 	uint8_t nown;
 	struct addr own[MSG_OWN_MAX]; /* this machine's addresses, classed as loopback */
+	char upstream[HOST_MAX + 1];  /* the proxy that VERDICT_UPSTREAM means; empty: none */
+	uint16_t upstream_port;
+	char upstream_auth[MSG_AUTH_MAX + 1]; /* base64 of its Basic credentials; empty: none */
+	char secret[MSG_SECRET_MAX + 1]; /* what each client must prove (407); empty: nothing */
 };
 
 enum msg_verdict_flag {
@@ -162,8 +185,10 @@ enum msg_verdict_flag {
 	VERDICT_NO_SNI = 2,  /* do not compare SNI */
 	VERDICT_CANDIDATES =
 		4, /* send CANDIDATES and wait for DIAL; else the worker keeps public ones */
-	VERDICT_FIXED = 8,    /* addr[] is what to dial, checked by the monitor; no DNS */
-	VERDICT_LITERAL = 16, /* the target is an address */
+	VERDICT_FIXED = 8,     /* addr[] is what to dial, checked by the monitor; no DNS */
+	VERDICT_LITERAL = 16,  /* the target is an address */
+	VERDICT_UPSTREAM = 32, /* dial CONFIG's upstream instead and let it go on to the target;
+				* addr[], CANDIDATES and DIAL are then about the upstream */
 };
 struct msg_verdict {
 	uint8_t allow;	 /* 0 or 1 */

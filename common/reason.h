@@ -21,6 +21,7 @@ enum reason {
 	REASON_HEAD_TOO_LARGE,
 	REASON_AUDIT_UNAVAILABLE,
 	REASON_CONNECTION_LIMIT,
+	REASON_PROXY_AUTH, /* the secret of `weir proxy` is missing or wrong */
 	/* the network */
 	REASON_DNS_ERROR,
 	REASON_DNS_TIMEOUT,
@@ -29,6 +30,7 @@ enum reason {
 	REASON_CONNECT_TIMEOUT,
 	REASON_CONNECT_FAILED, /* any other errno */
 	REASON_BAD_RESPONSE,   /* the origin's head or framing is not HTTP */
+	REASON_UPSTREAM,       /* the upstream proxy refused or failed */
 	REASON_NOT_TLS,
 	REASON_SNI_MISMATCH,
 	/* an end */

@@ -69,6 +69,8 @@ static const char *what_happened(enum reason reason)
 		return "was not reached: no route to it";
 	case REASON_CONNECT_TIMEOUT:
 		return "was not reached: no answer in time";
+	case REASON_UPSTREAM:
+		return "was not reached: the upstream proxy refused";
 	case REASON_CUT:
 		return "was cut: the policy changed";
 	case REASON_NONE:
@@ -78,6 +80,7 @@ static const char *what_happened(enum reason reason)
 	case REASON_ORIGIN_FORM:
 	case REASON_HEAD_TIMEOUT:
 	case REASON_HEAD_TOO_LARGE:
+	case REASON_PROXY_AUTH:
 	case REASON_CONNECT_FAILED:
 	case REASON_BAD_RESPONSE:
 	case REASON_NOT_TLS:

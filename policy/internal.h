@@ -134,6 +134,7 @@ enum keyword {
 	KEY_ROUTE,
 	KEY_VIEW,
 	KEY_HOME,
+	KEY_UPSTREAM,
 	KEY_LOCK,
 	KEY_COUNT
 };
@@ -147,6 +148,7 @@ enum setting {
 	SET_IDLE,
 	SET_AUDIT_SINK,
 	SET_AUDIT_REQUIRED,
+	SET_UPSTREAM,
 	SET_COUNT
 };
 /** struct line - one parsed line that says something */
@@ -164,6 +166,7 @@ struct line {
 			enum setting what;
 			unsigned number;
 			const char *word;
+			struct policy_upstream *upstream;
 		} set;
 		struct {
 			enum keyword key;
@@ -191,6 +194,18 @@ int parse_flag(struct policy *p, const struct place *at, const char *keyword, co
 const struct policy_preset *preset_find(const char *name);
 /** nearest_word() - the one of @words (NULL-terminated) within edit distance 2 of @word, or NULL */
 const char *nearest_word(const char *word, const char *const *words);
+
+/* ---- the upstream line: upstream.c ---- */
+
+struct policy_except {
+	struct policy_pattern *pattern;
+	struct policy_except *next;
+};
+/** upstream_parse() - @w: the @n words of the line. No message holds the URL */
+int upstream_parse(struct policy *p, const struct place *at, const struct word *w, size_t n,
+		   struct policy_upstream **out, struct err *e);
+/** upstream_redact() - the line's text without its credentials */
+char *upstream_redact(struct arena *a, const char *text);
 
 /* ---- the whole: merge.c ---- */
 

@@ -200,6 +200,7 @@ size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), 
 			case KEY_AUDIT:
 			case KEY_ON_UNAVAILABLE:
 			case KEY_ROUTE:
+			case KEY_UPSTREAM:
 			case KEY_VIEW:
 			case KEY_HOME:
 				n += lint_setting(p, l, tell, arg);

@@ -67,15 +67,21 @@ static int words_between(const struct parser *ps, size_t least, size_t most, con
 
 static int suffix_words(struct parser *ps, struct policy_rule *r)
 {
-	static const char *const now[] = { "private", NULL };
-	static const char *const later[] = { "no-sni", NULL };
+	static const char *const words[] = { "private", "no-sni", NULL };
 
 	for (size_t i = 2; i < ps->n; i++) {
 		if (r->verdict == POLICY_DENY)
 			return say(ps, i, "the end of the line after the target of deny");
-		if (choose(ps, i, now, later, "private or the end of the line") < 0)
+		switch (choose(ps, i, words, NULL, "private, no-sni or the end of the line")) {
+		case 0:
+			r->is_private = true;
+			break;
+		case 1:
+			r->no_sni = true;
+			break;
+		default:
 			return -EINVAL;
-		r->is_private = true;
+		}
 	}
 	return 0;
 }
@@ -389,6 +395,16 @@ static int parse_audit(struct parser *ps, struct line *l)
 	return set_to(l, SET_AUDIT_REQUIRED, r == 1);
 }
 
+static int parse_upstream(struct parser *ps, struct line *l)
+{
+	int r = upstream_parse(ps->p, &ps->at, ps->w, ps->n, &l->u.set.upstream, ps->e);
+
+	if (r < 0)
+		return r;
+	l->origin.text = upstream_redact(&ps->p->arena, l->origin.text);
+	return l->origin.text ? set_to(l, SET_UPSTREAM, l->u.set.upstream->host != NULL) : -ENOMEM;
+}
+
 /* ---- the table ---- */
 
 static int parse_lock(struct parser *ps, struct line *l);
@@ -411,14 +427,15 @@ static const struct {
 	[KEY_ROUTE] = { "route", parse_route, true },
 	[KEY_VIEW] = { "view", parse_view, true },
 	[KEY_HOME] = { "home", parse_home, true },
+	[KEY_UPSTREAM] = { "upstream", parse_upstream, true },
 	[KEY_LOCK] = { "lock", parse_lock, false },
 };
 static_assert(ARRAY_LEN(keywords) == KEY_COUNT, "each keyword has its row");
 
 /* Keywords of later versions: an error by name until they are enforced. */
-static const char *const later_keywords[] = { "ask",	 "hide",     "socket",	"device",
-					      "publish", "reach",    "dotfile", "ask-timeout",
-					      "cache",	 "upstream", "nested",	NULL };
+static const char *const later_keywords[] = { "ask",	 "hide",   "socket",  "device",
+					      "publish", "reach",  "dotfile", "ask-timeout",
+					      "cache",	 "nested", NULL };
 
 static const char *const setting_names[] = {
 	[SET_NETWORK] = "network",
@@ -430,6 +447,7 @@ static const char *const setting_names[] = {
 	[SET_IDLE] = "limit idle",
 	[SET_AUDIT_SINK] = "audit",
 	[SET_AUDIT_REQUIRED] = "audit",
+	[SET_UPSTREAM] = "upstream",
 };
 static_assert(ARRAY_LEN(setting_names) == SET_COUNT, "each setting has its name");
 
@@ -533,7 +551,10 @@ static int parse_lock(struct parser *ps, struct line *l)
 		return say(ps, 2, "the end of the line: this keyword has no single value to lock");
 	value.w++;
 	value.n--;
-	return parse_words(&value, l->origin.text + strlen("lock "), &l->u.lock.value);
+	k = parse_words(&value, l->origin.text + strlen("lock "), &l->u.lock.value);
+	if (k == 0 && l->u.lock.key == KEY_UPSTREAM)
+		l->origin.text = upstream_redact(&ps->p->arena, l->origin.text);
+	return k < 0 || l->origin.text ? k : -ENOMEM;
 }
 
 static int add_words(struct parser *ps, const char *text, struct line_list *to)

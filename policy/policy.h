@@ -68,6 +68,17 @@ struct policy_env {
 	struct policy_env *next;
 };
 
+/** struct policy_upstream - the proxy that allowed connections go through */
+struct policy_upstream {
+	const char *host; /* canonical, as in struct target; NULL: none */
+	bool is_addr;
+	struct addr addr; /* when is_addr */
+	uint16_t port;
+	const char *auth; /* base64 of USER:PASSWORD, or NULL. A secret: for CONFIG alone */
+	/* opaque to others: what goes direct */
+	struct policy_except *except;
+};
+
 struct policy;
 
 /** struct policy_context - what words in policy text may refer to; the caller's strings, absolute */
@@ -75,7 +86,7 @@ struct policy_context {
 	const char *home;     /* ~ */
 	const char *cwd;      /* relative paths and "." outside project files */
 	const char *project;  /* P: the same in a project file */
-	char *const *environ; /* $NAME at the start of a word */
+	char *const *environ; /* $NAME at the start of a word; `upstream env` */
 };
 
 struct policy *policy_new(const struct policy_context *ctx);
@@ -130,6 +141,11 @@ enum policy_audit_sink policy_audit_sink(const struct policy *p);
 const char *policy_audit_file(const struct policy *p); /* NULL: the default place */
 bool policy_audit_required(const struct policy *p);
 enum policy_unavailable policy_unavailable(const struct policy *p);
+/** policy_upstream() - the proxy in force, or NULL */
+const struct policy_upstream *policy_upstream(const struct policy *p);
+/** policy_goes_upstream() - does an allowed target go through it? Not when an exception names the
+ * target, and never when it is this machine (@own: the address is one of its own) */
+bool policy_goes_upstream(const struct policy *p, const struct target *t, bool own);
 
 /** struct policy_match - a verdict and why */
 struct policy_match {
@@ -227,6 +243,8 @@ struct policy_edit {
 int policy_edit_text(const struct policy_edit *how, const char *text, size_t len, char **out,
 		     size_t *out_len, struct err *e);
 
+/** policy_rule_names() - is @r (may be NULL) for exactly this name, spelled in full? */
+bool policy_rule_names(const struct policy_rule *r, const char *host);
 /** policy_rule_where() - "FILE:LINE" or "--allow" into @buf. Return: @buf */
 const char *policy_rule_where(const struct policy_rule *r, char *buf, size_t room);
 /**

@@ -50,6 +50,7 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 	case KEY_ROUTE:
 	case KEY_VIEW:
 	case KEY_HOME:
+	case KEY_UPSTREAM:
 		return p->set[l->u.set.what] == l ? STANDS : OVERRIDDEN;
 	case KEY_ALLOW:
 	case KEY_DENY:
@@ -183,6 +184,7 @@ static int json_detail(json_t *o, const struct line *l)
 					 json_text(pattern_format(l->u.rule.pattern, name)));
 		r |= json_object_set_new(o, "ports", json_ports(l->u.rule.pattern));
 		r |= json_object_set_new(o, "private", json_boolean(l->u.rule.is_private));
+		r |= json_object_set_new(o, "no_sni", json_boolean(l->u.rule.no_sni));
 	} else if (l->key == KEY_READ || l->key == KEY_WRITE) {
 		r |= json_object_set_new(o, "path", json_text(l->u.grant.path));
 	}
@@ -225,6 +227,13 @@ static json_t *json_line(const struct policy *p, const struct line *l)
 	return NULL;
 }
 
+static json_t *json_upstream(const struct policy_upstream *up)
+{
+	return up ? json_pack("{s:s, s:i, s:b}", "host", up->host, "port", (int)up->port,
+			      "credentials", up->auth != NULL)
+		  : json_null();
+}
+
 static json_t *json_settings(const struct policy *p)
 {
 	static const char *const networks[] = { "deny", "allowlist", "allow" };
@@ -244,6 +253,7 @@ static json_t *json_settings(const struct policy *p)
 				 json_string(policy_audit_sink(p) == AUDIT_OFF ? "off" : "file"));
 	r |= json_object_set_new(o, "audit_file", json_text(policy_audit_file(p)));
 	r |= json_object_set_new(o, "audit_required", json_boolean(policy_audit_required(p)));
+	r |= json_object_set_new(o, "upstream", json_upstream(policy_upstream(p)));
 	if (r == 0)
 		return o;
 	json_decref(o);

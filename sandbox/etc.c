@@ -28,6 +28,8 @@
 #define SCAN_DEPTH 8	   /* below /etc, as root */
 #define SCAN_NAMES 20000   /* looked at, as root; more is an error, not a hole */
 #define SSH_CONFIG_D "/var/lib/weir/ssh_config.d"
+#define ETC_KNOWN_HOSTS "/run/weir/known_hosts"
+#define KNOWN_HOSTS_MAX (1 << 20)
 
 /* Names below /etc that are never inside, and what they hold. A whiteout costs two microseconds of
  * each launch, so the first table has what may be readable by everybody somewhere; the second has
@@ -129,16 +131,58 @@ static int resolv_copy(int at, const struct sandbox_plan *p, struct err *e)
 }
 
 /* ssh refuses files of ssh_config.d that belong to neither root nor the user, and inside the host's
- * root is neither. A link in the upper layer hides the host's directory whole. */
+ * root is neither. A link in the upper layer hides the host's directory whole. The host's keys are
+ * known by a copy; what ssh learns inside stays in the private home. */
 static int ssh_write(struct tree *t, int at, struct err *e)
 {
+	static const char config[] =
+		"# written by weir at each start: ssh reaches what the policy allows\n"
+		"Host *\n"
+		"\tGlobalKnownHostsFile /etc/ssh/ssh_known_hosts " ETC_KNOWN_HOSTS "\n"
+		"\tUserKnownHostsFile ~/.ssh/known_hosts\n";
+	static const char proxy[] = "Host * !localhost !127.0.0.1\n"
+				    "\tProxyCommand /run/weir/weir connect %h %p\n";
+	char text[sizeof(config) + sizeof(proxy)];
 	SCOPED_FD int dir = tree_dir(t->root, SSH_CONFIG_D, 0755, e);
 	SCOPED_FD int ssh = dir < 0 ? -1 : tree_dir(at, "ssh", 0755, e);
 
+	int r;
+
 	if (dir < 0 || ssh < 0)
 		return dir < 0 ? dir : ssh;
+	(void)snprintf(text, sizeof(text), "%s%s", config, t->plan->listeners ? proxy : "");
+	if ((r = tree_write(dir, "weir.conf", 0444, text, e)) < 0)
+		return r;
 	if (symlinkat(SSH_CONFIG_D, ssh, "ssh_config.d") < 0)
 		return err_set(e, errno, "make '/etc/ssh/ssh_config.d' inside");
+	return 0;
+}
+
+int etc_known_hosts(struct tree *t, struct err *e)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s/.ssh/known_hosts", t->plan->home);
+	SCOPED_FD int from = -1, to = -1;
+	struct stat st;
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return 0;
+	from = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (from < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    st.st_size > KNOWN_HOSTS_MAX)
+		return 0; /* then ssh asks, as on a new machine */
+	to = openat(t->stage, &ETC_KNOWN_HOSTS[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (to < 0)
+		return err_set(e, errno, "make '%s' inside", ETC_KNOWN_HOSTS);
+	for (off_t left = st.st_size; left > 0;) {
+		ssize_t k = sendfile(to, from, NULL, (size_t)left);
+
+		if (k < 0)
+			return err_set(e, errno, "copy '%s'", path);
+		if (k == 0)
+			break;
+		left -= k;
+	}
 	return 0;
 }
 

@@ -10,4 +10,9 @@ struct tree;
  * has no overlay, a copy entry by entry. Return: 0, or -errno with @e */
 int etc_mount(struct tree *t, struct err *e);
 
+/** etc_known_hosts() - a copy of the user's known_hosts at /run/weir/known_hosts, where there is one.
+ * It is no secret, and ~/.ssh itself is absent. Call when /run of @t has its directories.
+ * Return: 0, or -errno with @e */
+int etc_known_hosts(struct tree *t, struct err *e);
+
 #endif

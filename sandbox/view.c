@@ -183,12 +183,14 @@ static int run_make(struct tree *t, struct err *e)
 		     { user, 0700 },
 		     { "run/lock", 01777 },
 		     { "run/weir", 0755 } };
+	int r;
 
 	(void)snprintf(user, sizeof(user), "run/user/%u", t->plan->uid);
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(t->stage, dirs[i].name, dirs[i].mode) < 0)
 			return err_set(e, errno, "make '/%s' inside", dirs[i].name);
-	return private_dir(t, "run", "run", 0755, e);
+	r = etc_known_hosts(t, e);
+	return r < 0 ? r : private_dir(t, "run", "run", 0755, e);
 }
 
 /* $HOME may lie anywhere but in the host's system directories, /tmp among others. */

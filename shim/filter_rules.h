@@ -13,7 +13,7 @@ static const struct filter_rule shim_rules[] = {
 	{ SCMP_SYS(wait4), ANY, "reap whatever ends inside" },
 	{ SCMP_SYS(kill), ANY, "pass the monitor's signal on to the command" },
 	{ SCMP_SYS(recvmsg), ANY, "hear the monitor" },
-	{ SCMP_SYS(sendmsg), ANY, "SPAWNED, EXECFAIL and EXITED to the monitor" },
+	{ SCMP_SYS(sendto), ANY, "SPAWNED, EXECFAIL and EXITED to the monitor" },
 	{ SCMP_SYS(exit_group), ANY, "end, and the sandbox with it" },
 	{ SCMP_SYS(rt_sigreturn), ANY, "the kernel's way back from a signal" },
 	{ SCMP_SYS(restart_syscall), ANY, "ppoll goes on after a stop" },

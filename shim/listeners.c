@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "common/feature.h"
@@ -15,9 +16,16 @@
 static int listener_open(const struct sockaddr *sa, socklen_t len)
 {
 	SCOPED_FD int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const struct linger hard = { .l_onoff = 1, .l_linger = 0 };
 	const int on = 1;
 
 	if (fd < 0)
+		return -errno;
+	/* What clients inherit is set before the first can come, and not only by the worker: no
+	 * delay, urgent data inline, and a reset should whoever serves them die. */
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)) < 0)
 		return -errno;
 	if (sa->sa_family == AF_INET6 &&
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)

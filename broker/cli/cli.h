@@ -14,6 +14,7 @@ struct err;
 /* Each gets argv[0] as its own name and returns the exit status; errors are printed by
  * cli_fail(), in the command's own process. */
 int cmd_run(int argc, char **argv);
+int cmd_proxy(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_test(int argc, char **argv);
 int cmd_allow(int argc, char **argv);
@@ -21,6 +22,7 @@ int cmd_deny(int argc, char **argv);
 int cmd_forget(int argc, char **argv);
 int cmd_trust(int argc, char **argv);
 int cmd_untrust(int argc, char **argv);
+int cmd_connect(int argc, char **argv);
 
 /** cli_fail() - print @e. Return: EXIT_WEIR, or 126 or 127 when @e came with that status */
 int cli_fail(const struct err *e);

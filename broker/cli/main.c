@@ -26,7 +26,9 @@ static const char usage[] =
 	"                                  why; what presets exist; translate other tools' settings\n"
 	"  allow | deny | forget TARGET…   edit the user's policy; running sandboxes follow\n"
 	"  trust | untrust [DIR]           accept a project's .weir/policy\n"
+	"  proxy --listen WHERE            the broker alone, for other launchers\n"
 	"  test                            attack the sandbox on this machine and report\n"
+	"  connect HOST PORT               inside a sandbox: stdin and stdout through its proxy\n"
 	"\n"
 	"  weir COMMAND --help             the options of one command\n"
 	"  weir --version\n"
@@ -37,15 +39,15 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {
-	{ "run", cmd_run },	    { "policy", cmd_policy }, { "allow", cmd_allow },
-	{ "deny", cmd_deny },	    { "forget", cmd_forget }, { "trust", cmd_trust },
-	{ "untrust", cmd_untrust }, { "test", cmd_test },
+	{ "run", cmd_run },	    { "proxy", cmd_proxy },	{ "policy", cmd_policy },
+	{ "allow", cmd_allow },	    { "deny", cmd_deny },	{ "forget", cmd_forget },
+	{ "trust", cmd_trust },	    { "untrust", cmd_untrust }, { "test", cmd_test },
+	{ "connect", cmd_connect },
 };
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"shell", "doctor", "ask",	 "ps",	    "kill",  "approve",
-	"audit", "cache",  "kernelspec", "connect", "proxy", NULL,
+	"shell", "doctor", "ask", "ps", "kill", "approve", "audit", "cache", "kernelspec", NULL,
 };
 
 static size_t edits(const char *a, const char *b)

@@ -11,18 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
 #include "broker/cli/layers.h"
+#include "broker/cli/options.h"
 #include "broker/cli/plan.h"
 #include "broker/cli/unsandboxed.h"
 #include "broker/monitor/monitor.h"
 #include "broker/worker/worker.h"
 #include "common/err.h"
 #include "common/fd.h"
-#include "common/num.h"
 #include "common/scope.h"
 #include "common/stage.h"
 #include "policy/policy.h"
@@ -30,7 +29,6 @@
 #include "sandbox/sandbox.h"
 
 #define KEEP_FDS_MAX 64
-#define NAME_MAX_BYTES 64
 
 static const char usage[] =
 	"usage: weir run [OPTIONS] [--] CMD [ARG…]\n"
@@ -132,50 +130,9 @@ struct typed {
 	char **argv; /* CMD … */
 };
 
-static int bad_option(char **argv, int at, struct err *e)
-{
-	const char *word = argv[at], *near, *names[ARRAY_LEN(options)];
-	char bare[64];
-	size_t n = 0;
-
-	if (strncmp(word, "--", 2) != 0) {
-		err_set(e, 0, "option '-%c' is unknown or lacks its value", optopt);
-		return err_fix(e, "weir run --help");
-	}
-	for (size_t i = 0; options[i].name; i++)
-		names[n++] = options[i].name;
-	names[n] = NULL;
-	(void)snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(word + 2, "="), word + 2);
-	for (size_t i = 0; names[i]; i++) {
-		if (str_eq(bare, names[i])) {
-			err_set(e, 0, "option '--%s' %s", bare,
-				options[i].has_arg ? "needs a value" : "takes no value");
-			return err_fix(e, "weir run --help");
-		}
-	}
-	near = cli_nearest(bare, names);
-	err_set(e, 0, "option '--%s' is unknown%s%s%s", bare, near ? "; did you mean '--" : "",
-		near ? near : "", near ? "'?" : "");
-	return err_fix(e, "weir run --help; options of CMD itself go behind --");
-}
-
-static int take_fd_number(const char *option, const char *value, int least, int *out, struct err *e)
-{
-	uint64_t n = 0;
-
-	if (num_u64(value, (uint64_t)least, 1 << 20, &n) < 0) {
-		err_set(e, 0, "%s '%s' is not a descriptor number", option, value);
-		return err_fix(e, "a decimal number from %d", least);
-	}
-	if (fcntl((int)n, F_GETFD) < 0)
-		return err_set(e, errno, "%s %s", option, value);
-	*out = (int)n;
-	return 0;
-}
-
 static int take_keep_fd(struct typed *t, const char *value, struct err *e)
 {
-	int fd = -1, r = take_fd_number("--keep-fd", value, 3, &fd, e);
+	int fd = -1, r = option_fd("--keep-fd", value, 3, &fd, e);
 
 	if (r < 0)
 		return r;
@@ -194,25 +151,11 @@ static int take_keep_fd(struct typed *t, const char *value, struct err *e)
 
 static int take_status_fd(struct typed *t, const char *value, struct err *e)
 {
-	int r = take_fd_number("--status-fd", value, 1, &t->status_fd, e);
+	int r = option_fd("--status-fd", value, 1, &t->status_fd, e);
 
 	if (r == 0 && (fcntl(t->status_fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
 		return err_set(e, 0, "--status-fd %s is open for reading only", value);
 	return r;
-}
-
-static int take_name(struct typed *t, const char *value, struct err *e)
-{
-	static const char ok[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-	size_t n = strlen(value);
-
-	if (n == 0 || n > NAME_MAX_BYTES || strspn(value, ok) != n) {
-		err_set(e, 0, "--name '%s' is not a name", value);
-		return err_fix(e, "1 to %d letters, digits, '.', '_' or '-'", NAME_MAX_BYTES);
-	}
-	t->name = value;
-	return 0;
 }
 
 static int take_tty(const char *value, struct err *e)
@@ -250,7 +193,7 @@ static int take_option(struct typed *t, int c, int index, struct err *e)
 	case OPT_TTY:
 		return take_tty(optarg, e);
 	case OPT_NAME:
-		return take_name(t, optarg, e);
+		return option_name(optarg, &t->name, e);
 	case OPT_LATER:
 		err_set(e, 0, "option '--%s' is not supported by this version of weir", name);
 		return err_fix(e, "weir run --help lists what is");
@@ -276,7 +219,7 @@ static int read_options(struct typed *t, int argc, char **argv, struct err *e)
 		if (c == -1)
 			break;
 		if (c == '?' || c == ':')
-			return bad_option(argv, at, e);
+			return option_unknown("run", options, argv, at, e);
 		r = take_option(t, c, index, e);
 		if (r < 0)
 			return r;
@@ -294,19 +237,6 @@ static int read_options(struct typed *t, int argc, char **argv, struct err *e)
 		if (t->keep_fds[i] == t->status_fd)
 			return err_set(e, 0, "descriptor %d is --keep-fd and --status-fd at once",
 				       t->status_fd);
-	return 0;
-}
-
-static int make_id(char id[RUN_ID_LEN + 1], struct err *e)
-{
-	static const char hex[] = "0123456789abcdef";
-	unsigned char raw[RUN_ID_LEN];
-
-	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
-		return err_set(e, errno, "draw a sandbox id");
-	for (size_t i = 0; i < RUN_ID_LEN; i++)
-		id[i] = hex[raw[i] & 15];
-	id[RUN_ID_LEN] = '\0';
 	return 0;
 }
 
@@ -377,24 +307,6 @@ static void policy_fix(const struct typed *t, struct surroundings *at,
 	}
 }
 
-/* The default place, or the policy's; NULL for audit off. @made: for free() */
-static int audit_place(const struct policy *policy, const struct sandbox_plan *plan,
-		       const struct weir_dirs *dirs, char **made, const char **path, struct err *e)
-{
-	*path = NULL;
-	if (policy_audit_sink(policy) != AUDIT_FILE)
-		return 0;
-	*path = policy_audit_file(policy);
-	if (!*path) {
-		if (asprintf(made, "%s/audit.jsonl", dirs->state) < 0) {
-			*made = NULL;
-			return err_set(e, ENOMEM, "name the audit log");
-		}
-		*path = *made;
-	}
-	return audit_check(*path, plan, e);
-}
-
 /** struct followed - what the policy is read from again while the sandbox runs */
 struct followed {
 	const struct layers_options *options;
@@ -430,12 +342,14 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	(void)memcpy(run.id, id, sizeof(run.id));
 	run.command = t->argv[0];
 	run.status_fd = t->status_fd;
+	run.listen_fd = -1;
 	run.quiet = t->quiet;
 	run.verbose = t->verbose;
 	run.sandbox_start = sandbox_start;
 	run.sandbox_explain = sandbox_explain;
 	run.nursery_start = nursery_start;
-	if (audit_place(policy, plan, dirs, &audit, &run.audit_path, &e) < 0)
+	if (option_audit(policy, dirs, &audit, &run.audit_path, &e) < 0 ||
+	    (run.audit_path && audit_check(run.audit_path, plan, &e) < 0))
 		return cli_fail(&e);
 	run.reload = follow_reload;
 	run.files = follow_files;
@@ -467,7 +381,7 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 	struct sandbox_plan plan = { 0 };
 	struct surroundings at = { 0 };
 	char id[RUN_ID_LEN + 1];
-	int r = make_id(id, e);
+	int r = option_id(id, e);
 
 	if (r == 0)
 		r = layers_load(&t->layers, &policy, &at, e);

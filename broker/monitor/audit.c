@@ -356,6 +356,7 @@ static void record_fill(struct audit *a, json_t *o, const struct audit_record *r
 		int_set(o, "port", rec->port);
 	if (rec->addr && rec->addr->family)
 		text_set(o, "addr", addr_format(rec->addr, text));
+	text_set(o, "sni", rec->sni);
 	text_set(o, "verdict", rec->verdict);
 	if (rec->reason != REASON_NONE)
 		text_set(o, "reason", reason_name(rec->reason));

@@ -35,6 +35,7 @@ struct audit_record {
 	const char *proto, *host;
 	uint16_t port;
 	const struct addr *addr;
+	const char *sni; /* what a tunnel's TLS named, escaped */
 	const char *verdict;
 	enum reason reason;
 	const struct policy_rule *rule;

@@ -9,6 +9,7 @@
 void conn_table_init(struct conn_table *t, size_t max)
 {
 	*t = (struct conn_table){ .max = max };
+	TAILQ_INIT(&t->undialed);
 }
 
 enum conn_state conn_table_state(const struct conn_table *t, uint32_t num, struct conn **c)
@@ -47,7 +48,16 @@ struct conn *conn_table_add(struct conn_table *t, uint32_t num, uint64_t serial)
 	c->next = t->bucket[num % CONN_TABLE_BUCKETS];
 	t->bucket[num % CONN_TABLE_BUCKETS] = c;
 	t->n++;
+	TAILQ_INSERT_TAIL(&t->undialed, c, undialed);
+	c->is_undialed = true;
 	return c;
+}
+
+void conn_table_dialed(struct conn_table *t, struct conn *c)
+{
+	if (c->is_undialed)
+		TAILQ_REMOVE(&t->undialed, c, undialed);
+	c->is_undialed = false;
 }
 
 static void conn_free(struct conn *c)
@@ -65,6 +75,7 @@ void conn_table_del(struct conn_table *t, struct conn *c)
 	if (!*at)
 		return;
 	*at = c->next;
+	conn_table_dialed(t, c);
 	t->n--;
 	conn_free(c);
 }
@@ -88,6 +99,7 @@ size_t conn_table_drain(struct conn_table *t, void (*end)(void *arg, struct conn
 			if (end)
 				end(arg, c);
 			t->bucket[i] = c->next;
+			conn_table_dialed(t, c);
 			conn_free(c);
 		}
 	}

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/msg.h"
 #include "policy/policy.h"
@@ -44,13 +45,16 @@ struct conn {
 	struct addr addr;     /* dialled; family 0: not yet */
 	double since;	      /* monotonic seconds */
 	struct conn *next;
+	TAILQ_ENTRY(conn) undialed; /* until DIALED */
+	bool is_undialed;
 };
 
 struct conn_table {
 	struct conn *bucket[CONN_TABLE_BUCKETS];
 	size_t n, max;
-	uint32_t last;	 /* highest number this worker has used */
-	uint64_t serial; /* last given out */
+	uint32_t last;		     /* highest number this worker has used */
+	uint64_t serial;	     /* last given out */
+	TAILQ_HEAD(, conn) undialed; /* allowed, not connected: oldest first */
 };
 
 /** conn_table_init() - @max: how many may exist at once */
@@ -63,6 +67,8 @@ uint64_t conn_table_use(struct conn_table *t, uint32_t num);
 /** conn_table_add() - remember @num, which conn_table_use() has just taken.
  * Return: the connection, or NULL when there are too many (a protocol error) or no memory */
 struct conn *conn_table_add(struct conn_table *t, uint32_t num, uint64_t serial);
+/** conn_table_dialed() - @c is connected: nothing more may be dialled for it */
+void conn_table_dialed(struct conn_table *t, struct conn *c);
 /** conn_table_del() - forget and free */
 void conn_table_del(struct conn_table *t, struct conn *c);
 /** conn_table_each() - @each for every connection; it must not delete any */

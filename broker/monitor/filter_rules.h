@@ -7,6 +7,8 @@
 
 #include <fcntl.h>
 #include <linux/netlink.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -35,6 +37,10 @@ static const struct filter_rule monitor_rules[] = {
 	/* messages */
 	{ SCMP_SYS(recvmsg),           ANY,                 "receive from shim, nursery and worker" },
 	{ SCMP_SYS(sendmsg),           ANY,                 "send to them" },
+	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_RECV)), "hear of the worker's connect()" },
+	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_ID_VALID)), "is it still the same call" },
+	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_SEND)), "let it go on, or not" },
+	{ SCMP_SYS(process_vm_readv),  ANY,                 "read its address" },
 	{ SCMP_SYS(socketpair),        WHEN(ARG_LOW32(0, AF_UNIX)), "a fresh pair for a new worker" },
 	{ SCMP_SYS(shutdown),          ANY,                 "close the network after five worker deaths" },
 	{ SCMP_SYS(close),             ANY,                 "close what was used" },
@@ -58,6 +64,7 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(inotify_rm_watch),  ANY,                 "which no longer" },
 	{ SCMP_SYS(lseek),             ANY,                 "where a short audit write began; stdio" },
 	{ SCMP_SYS(ftruncate),         ANY,                 "take a half-written audit record back" },
+	{ SCMP_SYS(unlinkat),          ANY,                 "the unix socket of weir proxy, at its end" },
 	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit" },
 	{ SCMP_SYS(clock_nanosleep),   ANY,                 "between two tries for the audit lock" },
 

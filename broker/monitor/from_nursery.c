@@ -134,7 +134,7 @@ void nursery_lost(struct monitor *m, const char *why)
 	if (m->phase == PHASE_START)
 		(void)err_set(m->err, 0, "%s before the command ran", why);
 	else
-		note("%s: the sandbox was ended", why);
+		note("%s: the %s was ended", why, m->run->listen ? "proxy" : "sandbox");
 	monitor_kill_sandbox(m);
 	monitor_end(m, m->phase == PHASE_START ? 125 : 128 + SIGKILL);
 }

@@ -6,8 +6,10 @@
 #include "broker/monitor/from_worker.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "broker/monitor/connects.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/notices.h"
 #include "broker/monitor/receive.h"
@@ -24,6 +26,7 @@ static int on_ready(struct monitor *m, struct rx *rx)
 		return -EBADMSG;
 	ev_timer_stop(m->loop, &m->ready_timer);
 	m->worker = WORKER_READY;
+	connects_watch(m, rx->nfds > 0 ? take_fd(&rx->fds[0]) : -1);
 	return 0;
 }
 
@@ -56,6 +59,7 @@ static bool is_reject_reason(unsigned r)
 	case REASON_HEAD_TIMEOUT:
 	case REASON_HEAD_TOO_LARGE:
 	case REASON_CONNECTION_LIMIT:
+	case REASON_PROXY_AUTH:
 	case REASON_INTERNAL:
 		return true;
 	default:
@@ -111,6 +115,43 @@ static void done_private(struct monitor *m, const struct conn *c)
 	notices_refused(&m->notices, c->target.host, c->target.port, text);
 }
 
+/* What a tunnel's first bytes may have said: something only where the worker had to look at them. */
+static bool is_first_ok(const struct conn *c, const struct msg_done *done)
+{
+	bool is_named = done->sni_host || done->sni[0] || done->reason == REASON_SNI_MISMATCH ||
+			done->reason == REASON_NOT_TLS;
+
+	if (!is_named)
+		return true;
+	for (const char *p = done->sni; *p; p++) {
+		if (*p < ' ' || *p > '~')
+			return false; /* it is sent escaped */
+	}
+	return c->state == CONN_OPEN && c->proto != PROTO_HTTP && done->sni_host <= 1 &&
+	       !(c->flags & (VERDICT_LITERAL | VERDICT_NO_SNI)) &&
+	       (done->reason == REASON_SNI_MISMATCH ? !done->sni_host : !done->sni[0]) &&
+	       !(done->reason == REASON_NOT_TLS && done->sni_host);
+}
+
+/* An allowed connection that was closed for what it turned out to be: the person hears of it. */
+static void done_first(struct monitor *m, const struct conn *c, const struct msg_done *done)
+{
+	bool is_tls = done->reason == REASON_SNI_MISMATCH;
+	char text[MSG_TEXT_MAX + 1];
+
+	if (!is_tls && done->reason != REASON_NOT_TLS)
+		return;
+	(void)snprintf(text, sizeof(text),
+		       "weir: %s:%u was closed: %s%s (%s)\n"
+		       "to let it pass: weir run --allow '%s:%u no-sni' ...\n",
+		       c->target.host, c->target.port,
+		       !is_tls	      ? "its first bytes are not TLS"
+		       : done->sni[0] ? "its TLS names "
+				      : "its TLS names no server",
+		       done->sni, reason_name(done->reason), c->target.host, c->target.port);
+	notices_refused(&m->notices, c->target.host, c->target.port, text);
+}
+
 static int on_done(struct monitor *m, struct rx *rx)
 {
 	struct conn *c = rx->conn;
@@ -121,12 +162,15 @@ static int on_done(struct monitor *m, struct rx *rx)
 		return -EBADMSG;
 	if (c->state != CONN_OPEN && (done.up || done.down))
 		return -EBADMSG; /* bytes without a connection */
+	if (!is_first_ok(c, &done))
+		return -EBADMSG;
 	if (done.reason == REASON_PRIVATE_ADDRESS) {
 		if (c->state != CONN_ALLOWED)
 			return -EBADMSG; /* where the monitor judged, the worker does not */
 		done_private(m, c);
 	} else {
 		record_end(m, c, &done, done.reason);
+		done_first(m, c, &done);
 	}
 	conn_table_del(&m->conns, c);
 	monitor_check_done(m);
@@ -150,24 +194,27 @@ static int on_stats(struct monitor *m, struct rx *rx)
 {
 	struct msg_stats s;
 
-	(void)m;
-	return msg_get_stats(&rx->body, &s);
+	if (msg_get_stats(&rx->body, &s) < 0)
+		return -EBADMSG;
+	memcpy(m->counts, s.count, sizeof(m->counts));
+	return 0;
 }
 
+#define STATS_BYTES (8 + 4 * COUNT_COUNT)
 #define SERVING (IN(WORKER_READY) | IN(WORKER_STOPPING))
 #define UNDIALED (IN(CONN_ALLOWED) | IN(CONN_WAITING) | IN(CONN_DIALING))
 
 /* clang-format off */
 static const struct msg_rule rules[] = {
 	/* type           worker is in          connection is in                       bytes                      fds   handler */
-	{ MSG_READY,      IN(WORKER_STARTING),  IN(CONN_NONE),                         0, 0,                      0, 0, on_ready },
+	{ MSG_READY,      IN(WORKER_STARTING),  IN(CONN_NONE),                         0, 0,                      0, 1, on_ready },
 	{ MSG_ASK,        SERVING,              IN(CONN_NEW),                          6, 6 + HOST_MAX,           0, 0, on_ask },
 	{ MSG_REJECT,     SERVING,              IN(CONN_NONE) | IN(CONN_NEW),          4, 4 + MSG_REJECT_MAX,     0, 0, on_reject },
 	{ MSG_CANDIDATES, SERVING,              IN(CONN_WAITING),                      6, 1 + 17 * MSG_ADDRS_MAX, 0, 0, on_candidates },
 	{ MSG_DIALED,     SERVING,              IN(CONN_ALLOWED) | IN(CONN_DIALING),   5, 17,                     0, 0, on_dialed },
-	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              21, 21,                    0, 0, on_done },
+	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              24, 24 + MSG_REJECT_MAX,    0, 0, on_done },
 	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_OVER),              0, 0,                      0, 0, on_gone },
-	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         12, 12,                    0, 0, on_stats },
+	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         STATS_BYTES, STATS_BYTES,  0, 0, on_stats },
 };
 /* clang-format on */
 

@@ -91,6 +91,15 @@ static bool same_audit(const struct policy *a, const struct policy *b)
 	       same_text(policy_audit_file(a), policy_audit_file(b));
 }
 
+static bool same_upstream(const struct policy *a, const struct policy *b)
+{
+	const struct policy_upstream *x = policy_upstream(a), *y = policy_upstream(b);
+
+	if (!x || !y)
+		return x == y;
+	return x->port == y->port && same_text(x->host, y->host) && same_text(x->auth, y->auth);
+}
+
 static bool same_required(const struct policy *a, const struct policy *b)
 {
 	return policy_audit_required(a) == policy_audit_required(b);
@@ -101,10 +110,8 @@ static const struct {
 	const char *what;
 	bool (*same)(const struct policy *a, const struct policy *b);
 } next_start[] = {
-	{ "network", same_network },
-	{ "read, write and hide", same_grants },
-	{ "env", same_envs },
-	{ "audit FILE", same_audit },
+	{ "network", same_network },  { "read, write and hide", same_grants }, { "env", same_envs },
+	{ "audit FILE", same_audit }, { "upstream", same_upstream },
 };
 
 static bool same_policy(const struct policy *a, const struct policy *b)

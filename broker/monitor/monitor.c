@@ -125,7 +125,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	control_init(&m->control);
 	live_init(m);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
-	m->nursery_sock = m->nursery_pidfd = m->worker_sock = -1;
+	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = -1;
 	m->out.inside[0] = m->out.inside[1] = m->out.inside[2] = -1;
 	STAILQ_INIT(&m->queue);
@@ -171,6 +171,7 @@ void monitor_free(struct monitor *m)
 	scope_close(&m->nursery_sock);
 	scope_close(&m->nursery_pidfd);
 	scope_close(&m->worker_sock);
+	scope_close(&m->connects_fd);
 	for (size_t i = 0; i < m->nlisteners; i++)
 		scope_close(&m->listeners[i]);
 	if (m->loop)
@@ -272,8 +273,8 @@ static int start_record(struct monitor *m, bool required, struct err *e)
 {
 	const struct audit_record rec = {
 		.event = "start",
-		.extra = json_pack("{s:s, s:i}", "network", monitor_network_name(m), "pid",
-				   (int)getpid()),
+		.extra = json_pack("{s:s, s:i, s:s*}", "network", monitor_network_name(m), "pid",
+				   (int)getpid(), "listen", m->run->listen),
 	};
 	int r = audit_write(m->audit, &rec, required);
 
@@ -484,12 +485,43 @@ static int serve_begin(struct monitor *m, struct err *e)
 	return lock_self(e);
 }
 
+/* weir proxy: everything but a sandbox. Clients wait in the backlog until the worker is ready. */
+static int proxy_begin(struct monitor *m, struct err *e)
+{
+	int r;
+
+	m->shim = SHIM_GONE;
+	m->listeners[0] = take_fd(&m->run->listen_fd);
+	m->nlisteners = 1;
+	r = limit_check(e);
+	if (r == 0)
+		r = nursery_begin(m, e);
+	if (r == 0 && worker_start(m) < 0)
+		r = err_set(e, 0, "the network worker cannot be started");
+	if (r == 0)
+		r = m->run->serving(m->run, e);
+	if (r < 0)
+		return r;
+	signals_start(m);
+	err_detach();
+	live_start(m);
+	limit_tell(m);
+	r = lock_self(e);
+	if (r < 0)
+		return r;
+	m->phase = PHASE_SERVE;
+	return 0;
+}
+
 /* What was begun is ended by monitor_finish(), also when a later step failed. */
 static int begin(struct monitor *m, struct err *e)
 {
 	const bool is_brokered = policy_network(m->run->policy) == NETWORK_ALLOWLIST;
-	int r = is_brokered ? limit_check(e) : 0;
+	int r;
 
+	if (m->run->listen)
+		return proxy_begin(m, e);
+	r = is_brokered ? limit_check(e) : 0;
 	if (r == 0)
 		r = sandbox_begin(m, e);
 	if (r < 0)
@@ -557,8 +589,9 @@ static void finish(struct monitor *m, int status)
 	(void)conn_table_drain(&m->conns, conn_shut, m);
 	lost = audit_lost(m->audit, NULL);
 	record_event(m, "exit",
-		     lost ? json_pack("{s:i, s:I}", "status", status, "lost", (json_int_t)lost)
-			  : json_pack("{s:i}", "status", status));
+		     lost ? json_pack("{s:i, s:I, s:o*}", "status", status, "lost",
+				      (json_int_t)lost, "limits", record_limits(m))
+			  : json_pack("{s:i, s:o*}", "status", status, "limits", record_limits(m)));
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);
 	stage_note("monitor: audit closed");

@@ -31,6 +31,11 @@ struct run {
 		      struct policy **out, struct err *e);
 	char **(*files)(void *live);
 	void *live;
+	/* weir proxy: no sandbox, but listeners made by the command line */
+	const char *listen; /* as typed, for messages and the log; NULL: there is a sandbox */
+	int listen_fd;
+	const char *secret; /* what each client must prove (TCP), or NULL */
+	int (*serving)(const struct run *run, struct err *e); /* tell where it listens */
 	bool quiet, verbose;
 	/* sandbox_start() and nursery_start(): the monitor is linked with neither, so that no call
 	 * of its own reaches their folders */

@@ -24,6 +24,35 @@ const char *proto_name(unsigned proto)
 	return proto < PROTO_COUNT ? protos[proto] : NULL;
 }
 
+json_t *record_limits(const struct monitor *m)
+{
+	static const char *const names[] = {
+		[COUNT_CONNECTIONS] = "connection_limit",
+		[COUNT_DESCRIPTORS] = "descriptors",
+		[COUNT_FULL] = "paused",
+		[COUNT_HEAD_TIMEOUT] = "head_timeout",
+		[COUNT_HEAD_SIZE] = "head_too_large",
+		[COUNT_IDLE] = "idle",
+		[COUNT_DNS_TIMEOUT] = "dns_timeout",
+		[COUNT_DIAL_TIMEOUT] = "connect_timeout",
+		[COUNT_SECRET] = "proxy_auth",
+		[COUNT_PEER] = "other_user",
+	};
+	json_t *o = NULL;
+
+	static_assert(ARRAY_LEN(names) == COUNT_COUNT, "a name for every count");
+	for (size_t i = 0; i < COUNT_COUNT; i++) {
+		uint64_t n = (uint64_t)m->counts[i] + m->counts_before[i];
+
+		if (n == 0)
+			continue;
+		if (!o)
+			o = json_object();
+		(void)json_object_set_new(o, names[i], json_integer((json_int_t)n));
+	}
+	return o;
+}
+
 void record_kick(struct monitor *m)
 {
 	if (audit_queued(m->audit) > 0 && !ev_is_active(&m->audit_timer))
@@ -89,6 +118,9 @@ void record_end(struct monitor *m, const struct conn *c, const struct msg_done *
 		.host = c->target.host,
 		.port = c->target.port,
 		.addr = &c->addr,
+		.sni = done && done->sni_host ? c->target.host
+		       : done && done->sni[0] ? done->sni
+					      : NULL,
 		.reason = reason,
 		.counts = true,
 		.up = done ? done->up : 0,

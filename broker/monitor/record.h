@@ -25,6 +25,8 @@ void record_deny(struct monitor *m, uint64_t serial, unsigned proto, const char 
 /** record_end() - the end of an allowed connection; @done NULL: without counts of its own */
 void record_end(struct monitor *m, const struct conn *c, const struct msg_done *done,
 		enum reason reason);
+/** record_limits() - how often limits were met, a new object of those that were; NULL: none was */
+struct json_t *record_limits(const struct monitor *m);
 /** record_kick() - the log may have records waiting: try them again by and by */
 void record_kick(struct monitor *m);
 /** proto_name() - "connect", "http", "socks5" */

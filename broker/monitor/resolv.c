@@ -31,7 +31,54 @@ static void csv_add(char *csv, size_t room, const struct ares_addr_port_node *s)
 		memcpy(csv + len, one, (size_t)n + 1);
 }
 
-static void servers_read(const char *path, char *csv, size_t room)
+bool resolv_has(const struct resolv *r, const struct addr *a, uint16_t port)
+{
+	for (size_t i = 0; i < r->nplaces; i++) {
+		if (r->place[i].port == port && addr_eq(&r->place[i].addr, a))
+			return true;
+	}
+	return false;
+}
+
+/* To the front; what was there before moves back and in the end out. */
+static void place_add(struct resolv *r, const struct ares_addr_port_node *s)
+{
+	struct resolv_place p = { .port = (uint16_t)(s->udp_port ? s->udp_port : 53) };
+	char ip[INET6_ADDRSTRLEN];
+	size_t at = 0;
+
+	if (!inet_ntop(s->family, &s->addr, ip, sizeof(ip)) || addr_parse(&p.addr, ip) < 0)
+		return;
+	while (at < r->nplaces &&
+	       !(r->place[at].port == p.port && addr_eq(&r->place[at].addr, &p.addr)))
+		at++;
+	if (at == RESOLV_PLACES_MAX)
+		at--;
+	if (at == r->nplaces)
+		r->nplaces++;
+	memmove(&r->place[1], &r->place[0], at * sizeof(p));
+	r->place[0] = p;
+}
+
+/* c-ares gives them as options; what is too long for a name is left out. */
+static void search_read(struct resolv *r, ares_channel ch)
+{
+	struct ares_options opt;
+	int mask;
+
+	r->nsearch = 0;
+	if (ares_save_options(ch, &opt, &mask) != ARES_SUCCESS)
+		return;
+	for (int i = 0; i < opt.ndomains && r->nsearch < RESOLV_SEARCH_MAX; i++) {
+		size_t n = strlen(opt.domains[i]);
+
+		if (n > 0 && n <= HOST_MAX)
+			memcpy(r->search[r->nsearch++], opt.domains[i], n + 1);
+	}
+	ares_destroy_options(&opt);
+}
+
+static void file_read(struct resolv *r, char *csv, size_t room)
 {
 	char lookups[] = "b", file[256];
 	struct ares_options opt = { .lookups = lookups, .resolvconf_path = file };
@@ -39,17 +86,21 @@ static void servers_read(const char *path, char *csv, size_t room)
 	ares_channel ch;
 
 	csv[0] = '\0';
-	if ((size_t)snprintf(file, sizeof(file), "%s", path) >= sizeof(file))
+	r->nsearch = 0;
+	if ((size_t)snprintf(file, sizeof(file), "%s", r->path) >= sizeof(file))
 		return;
 	/* with lookups given, c-ares reads no nsswitch.conf, host.conf or svc.conf */
 	if (ares_init_options(&ch, &opt, ARES_OPT_LOOKUPS | ARES_OPT_RESOLVCONF) != ARES_SUCCESS)
 		return;
 	if (ares_get_servers_ports(ch, &list) == ARES_SUCCESS) {
-		for (const struct ares_addr_port_node *s = list; s; s = s->next)
+		for (const struct ares_addr_port_node *s = list; s; s = s->next) {
 			csv_add(csv, room, s);
+			place_add(r, s);
+		}
 		if (list)
 			ares_free_data(list);
 	}
+	search_read(r, ch);
 	ares_destroy(ch);
 }
 
@@ -64,7 +115,7 @@ bool resolv_follow(struct resolv *r)
 	if (r->have && r->dev == st.st_dev && r->ino == st.st_ino && r->size == st.st_size &&
 	    r->mtime.tv_sec == st.st_mtim.tv_sec && r->mtime.tv_nsec == st.st_mtim.tv_nsec)
 		return false;
-	servers_read(r->path, csv, sizeof(csv));
+	file_read(r, csv, sizeof(csv));
 	changed = strcmp(csv, r->servers) != 0;
 	memcpy(r->servers, csv, sizeof(csv));
 	r->have = true;

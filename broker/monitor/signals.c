@@ -50,6 +50,17 @@ static void on_term_late(struct ev_loop *loop, ev_timer *w, int revents)
 	monitor_kill_sandbox(m);
 }
 
+/* weir proxy has no command to pass it on to. */
+static void proxy_signal(struct monitor *m, int signo)
+{
+	bool is_end = signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+
+	if (is_end && m->phase == PHASE_DRAIN)
+		ev_break(m->loop, EVBREAK_ALL);
+	else if (is_end)
+		monitor_end(m, 0);
+}
+
 void signals_seen(struct monitor *m, int signo)
 {
 	if (signo == SIGTERM && ++m->terms == 1) {
@@ -59,6 +70,10 @@ void signals_seen(struct monitor *m, int signo)
 		ev_timer_set(&m->term_timer, m->term_early ? TERM_START_S : TERM_S, 0.);
 		m->term_timer.data = m;
 		ev_timer_start(m->loop, &m->term_timer);
+	}
+	if (m->run->listen) {
+		proxy_signal(m, signo);
+		return;
 	}
 	/* nothing is left but output that a held terminal does not take */
 	if (m->phase == PHASE_DRAIN && m->shim == SHIM_GONE && signo != SIGCONT &&

@@ -102,11 +102,17 @@ struct monitor {
 	enum worker_state worker;
 	ev_io worker_io, worker_out;
 	ev_timer ready_timer;
+	ev_io connects; /* connects.c: the listener of the worker's filter */
+	int connects_fd;
+	unsigned connects_refused;
+	bool is_unjudged;
 	STAILQ_HEAD(, msg_queued) queue;
 	size_t queued, queue_max;
 	double deaths[DEATHS_MAX]; /* the last ones, oldest first; 0: none */
 	struct conn_table conns;
-	const char *bad; /* name of the message that broke the protocol */
+	uint32_t counts[COUNT_COUNT],
+		counts_before[COUNT_COUNT]; /* this worker's, and earlier ones' */
+	const char *bad;		    /* name of the message that broke the protocol */
 
 	/* what a verdict needs besides the policy */
 	struct hosts hosts;

@@ -149,11 +149,64 @@ static int answer_fixed(struct monitor *m, const struct question *q, uint32_t fl
 	return allow(m, q, flags | VERDICT_FIXED, j.addr, j.n);
 }
 
+/* The address is where the upstream proxy listens: the administrator or the user named it, so it may
+ * be private or this machine; but no name may lead to a place that is never a proxy. */
+static bool may_be_upstream(const struct addr *a)
+{
+	switch (addr_class_of(a)) {
+	case ADDR_PUBLIC:
+	case ADDR_PRIVATE:
+	case ADDR_LOOPBACK:
+	case ADDR_DOCUMENTATION:
+		return true;
+	case ADDR_LINK_LOCAL:
+	case ADDR_UNSPECIFIED:
+	case ADDR_MULTICAST:
+	case ADDR_RESERVED:
+	case ADDR_CLASS_COUNT:
+		break;
+	}
+	return false;
+}
+
+/* The target goes to the upstream as it is: neither the hosts file nor DNS is asked about it. */
+static int answer_upstream(struct monitor *m, const struct question *q)
+{
+	const struct policy_upstream *up = policy_upstream(m->run->policy);
+	uint32_t flags = VERDICT_UPSTREAM | (q->target.is_addr ? VERDICT_LITERAL : 0);
+	struct addr a[MSG_ADDRS_MAX];
+	size_t n;
+
+	if (up->is_addr)
+		return allow(m, q, flags | VERDICT_FIXED, &up->addr, 1);
+	n = hosts_lookup(&m->hosts, up->host, a, ARRAY_LEN(a));
+	return n > 0 ? allow(m, q, flags | VERDICT_FIXED, a, n)
+		     : allow(m, q, flags | VERDICT_CANDIDATES, NULL, 0);
+}
+
+static bool goes_upstream(const struct monitor *m, const struct target *t)
+{
+	return policy_goes_upstream(m->run->policy, t, t->is_addr && monitor_is_own(m, &t->addr));
+}
+
+static int answer_addr(struct monitor *m, const struct question *q)
+{
+	struct judged j;
+
+	if (!goes_upstream(m, &q->target))
+		return answer_fixed(m, q, VERDICT_LITERAL, &q->target.addr, 1);
+	judge(m, &q->target, &q->match, &q->target.addr, 1, &j);
+	return j.n > 0 ? answer_upstream(m, q) : refuse(m, q, j.reason, j.by, &j.refused);
+}
+
 static int answer_name(struct monitor *m, const struct question *q)
 {
 	struct addr a[MSG_ADDRS_MAX];
-	size_t n = hosts_lookup(&m->hosts, q->target.host, a, ARRAY_LEN(a));
+	size_t n;
 
+	if (goes_upstream(m, &q->target))
+		return answer_upstream(m, q);
+	n = hosts_lookup(&m->hosts, q->target.host, a, ARRAY_LEN(a));
 	if (n > 0)
 		return answer_fixed(m, q, 0, a, n);
 	/* CONFIG could not name every public own address: then the worker cannot tell them */
@@ -181,6 +234,35 @@ static int follow(struct monitor *m)
 	return changed ? worker_config(m) : 0;
 }
 
+static bool is_single_label(const struct target *t)
+{
+	return !t->is_addr && !strchr(t->host, '.') && !str_eq(t->host, "localhost");
+}
+
+/* SPEC section 4: a search domain counts only where a rule names the result in full. Then the
+ * question is about that name, as if it had been typed. What the hosts file knows stays itself. */
+static void search(struct monitor *m, struct question *q)
+{
+	struct addr known;
+
+	if (hosts_lookup(&m->hosts, q->target.host, &known, 1) > 0)
+		return;
+	for (size_t i = 0; i < m->resolv.nsearch; i++) {
+		char full[2 * HOST_MAX + 2];
+		struct policy_match match;
+		struct target t;
+
+		(void)snprintf(full, sizeof(full), "%s.%s", q->target.host, m->resolv.search[i]);
+		if (target_parse_wire(&t, full, q->target.port, 0) < 0)
+			continue;
+		policy_match(m->policy, &t, &match);
+		if (match.verdict == POLICY_ALLOW && policy_rule_names(match.rule, t.host)) {
+			q->target = t;
+			return;
+		}
+	}
+}
+
 int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 {
 	struct question q = { .num = num, .proto = ask->proto };
@@ -191,14 +273,28 @@ int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 		return refuse_bad_name(m, &q, ask->host);
 	if (m->phase != PHASE_SERVE && m->phase != PHASE_START)
 		return refuse(m, &q, REASON_SHUTDOWN, NULL, NULL);
+	if (is_single_label(&q.target)) {
+		if (follow(m) < 0)
+			return -EBADMSG;
+		search(m, &q);
+	}
 	policy_match(m->policy, &q.target, &q.match);
 	if (q.match.verdict != POLICY_ALLOW)
 		return refuse(m, &q, q.match.reason, q.match.rule, NULL);
 	if (follow(m) < 0)
 		return -EBADMSG;
-	if (q.target.is_addr)
-		return answer_fixed(m, &q, VERDICT_LITERAL, &q.target.addr, 1);
-	return answer_name(m, &q);
+	return q.target.is_addr ? answer_addr(m, &q) : answer_name(m, &q);
+}
+
+static void judge_upstream(const struct addr *a, size_t n, struct judged *j)
+{
+	*j = (struct judged){ .reason = REASON_UPSTREAM };
+	for (size_t i = 0; i < n; i++) {
+		if (may_be_upstream(&a[i])) {
+			j->mask |= 1u << i;
+			j->addr[j->n++] = a[i];
+		}
+	}
 }
 
 int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand)
@@ -208,7 +304,10 @@ int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candi
 
 	if (c->cut)
 		return 0; /* it crossed the CUT: the worker waits for no DIAL any more */
-	judge(m, &c->target, &c->match, cand->addr, cand->n, &j);
+	if (c->flags & VERDICT_UPSTREAM)
+		judge_upstream(cand->addr, cand->n, &j);
+	else
+		judge(m, &c->target, &c->match, cand->addr, cand->n, &j);
 	d.mask = j.mask;
 	if (j.n > 0)
 		c->allowed = calloc(j.n, sizeof(*c->allowed));
@@ -276,6 +375,7 @@ int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
 		return -EBADMSG;
 	c->addr = *a;
 	c->state = CONN_OPEN;
+	conn_table_dialed(&m->conns, c);
 	free(c->allowed);
 	c->allowed = NULL;
 	c->nallowed = 0;

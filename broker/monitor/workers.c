@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "broker/monitor/connects.h"
 #include "broker/monitor/from_nursery.h"
 #include "broker/monitor/from_worker.h"
 #include "broker/monitor/monitor.h"
@@ -90,12 +92,21 @@ static void on_worker_out(struct ev_loop *loop, ev_io *w, int revents)
 
 int worker_config(struct monitor *m)
 {
+	const struct policy_upstream *up = policy_upstream(m->run->policy);
 	struct msg_config c = {
 		.connections = policy_connections(m->policy),
 		.idle_ms = policy_idle_s(m->policy) * 1000,
 		.nown = (uint8_t)(m->nown < MSG_OWN_MAX ? m->nown : MSG_OWN_MAX),
 	};
 
+	if (up) {
+		(void)snprintf(c.upstream, sizeof(c.upstream), "%s", up->host);
+		(void)snprintf(c.upstream_auth, sizeof(c.upstream_auth), "%s",
+			       up->auth ? up->auth : "");
+		c.upstream_port = up->port;
+	}
+	if (m->run->secret)
+		(void)snprintf(c.secret, sizeof(c.secret), "%s", m->run->secret);
 	memcpy(c.servers, m->resolv.servers, sizeof(c.servers));
 	memcpy(c.own, m->own, c.nown * sizeof(c.own[0]));
 	wr_open(&m->wr, MSG_CONFIG, 0);
@@ -159,9 +170,13 @@ int worker_start(struct monitor *m)
 
 static void worker_close(struct monitor *m)
 {
+	for (size_t i = 0; i < COUNT_COUNT; i++)
+		m->counts_before[i] += m->counts[i];
+	memset(m->counts, 0, sizeof(m->counts));
 	ev_io_stop(m->loop, &m->worker_io);
 	ev_io_stop(m->loop, &m->worker_out);
 	ev_timer_stop(m->loop, &m->ready_timer);
+	connects_stop(m);
 	while (m->queued > 0)
 		queue_drop_first(m);
 	scope_close(&m->worker_sock);
@@ -196,8 +211,10 @@ static void network_close(struct monitor *m)
 	m->worker = WORKER_OFF;
 	nursery_stop(m);
 	record_event(m, "network_closed", json_pack("{s:i}", "deaths", DEATHS_MAX));
-	note("the network worker died %d times within a minute: the sandbox has no network any more",
-	     DEATHS_MAX);
+	note("the network worker died %d times within a minute: %s", DEATHS_MAX,
+	     m->run->listen ? "the proxy ends" : "the sandbox has no network any more");
+	if (m->run->listen)
+		monitor_end(m, 125);
 }
 
 void worker_lost(struct monitor *m, const char *bad)

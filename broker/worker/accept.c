@@ -44,9 +44,8 @@ uint32_t accept_limit(const struct worker *w)
 	return w->config.connections < w->conns_cap ? w->config.connections : w->conns_cap;
 }
 
-static void limit_text(struct worker *w, char *text, size_t room)
+static void limit_text(char *text, size_t room)
 {
-	w->refused_limit++;
 	reply_text(text, room, "weir has as many connections open as it may", NULL,
 		   reply_todo(REASON_CONNECTION_LIMIT));
 }
@@ -64,14 +63,16 @@ static void accept_exhausted(struct worker *w, int listener)
 	w->spare = -1;
 	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
-		limit_text(w, text, sizeof(text));
+		limit_text(text, sizeof(text));
 		len = reply_write(w->out, sizeof(w->out), &r);
 		if (len > 0)
 			(void)send(fd, w->out, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		conn_soft(fd);
 		(void)shutdown(fd, SHUT_WR);
 		(void)recv(fd, NULL, LINGER_BYTES, MSG_TRUNC | MSG_DONTWAIT);
 		(void)close(fd);
 	}
+	stats_count(w, COUNT_DESCRIPTORS);
 	(void)spare_take(w);
 	w->is_paused_fds = true;
 	listeners_watch(w);
@@ -114,9 +115,19 @@ static bool admit(struct worker *w, int fd)
 	}
 	c->is_over = true;
 	w->over++;
-	limit_text(w, text, sizeof(text));
+	limit_text(text, sizeof(text));
 	conn_refuse_text(c, 0, REASON_CONNECTION_LIMIT, text);
 	return w->over < CONNS_OVER;
+}
+
+/* Whoever else may come through to the socket (root of another user namespace, a descriptor passed
+ * on) is shown to this process as nobody. */
+static bool is_own_peer(const struct worker *w, int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == w->uid;
 }
 
 static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
@@ -127,6 +138,11 @@ static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
 		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+		if (fd >= 0 && w->is_unix[io - w->listener] && !is_own_peer(w, fd)) {
+			stats_count(w, COUNT_PEER);
+			(void)close(fd);
+			continue;
+		}
 		if (fd >= 0) {
 			if (!admit(w, fd))
 				break;
@@ -159,16 +175,21 @@ static void listener_options(int fd)
 
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
+	conn_hard(fd);
 }
 
 int accept_listen(struct worker *w, int fd)
 {
+	int domain = 0;
+	socklen_t len = sizeof(domain);
 
 	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
 		if (w->listener[i].fd >= 0)
 			continue;
-		if (fd_set_nonblock(fd, true) < 0)
+		if (fd_set_nonblock(fd, true) < 0 ||
+		    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0)
 			return -EBADMSG;
+		w->is_unix[i] = domain == AF_UNIX;
 		listener_options(fd);
 		ev_io_set(&w->listener[i], fd, EV_READ);
 		listeners_watch(w);
@@ -192,6 +213,7 @@ void accept_pause_full(struct worker *w)
 {
 	if (!w->is_paused_full) {
 		w->is_paused_full = true;
+		stats_count(w, COUNT_FULL);
 		listeners_watch(w);
 	}
 }

@@ -2,21 +2,33 @@
 /* broker/worker/client.c - from a client's bytes to a question for the monitor.
  * Every byte is hostile. Decides nothing: a well-formed target goes to the monitor in ASK; what ASK
  * cannot hold, and what is no request to a proxy, is answered 400 and recorded by REJECT.
+ * A first byte of 5 means SOCKS5: GREETING -> REQUEST -> ASK, and after the answer a tunnel.
  * Memory: none for a head that came in one piece, else one pooled buffer of at most HEAD_MAX. */
 #include "broker/worker/client.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "broker/worker/auth.h"
 #include "broker/worker/conn.h"
 #include "broker/worker/head_read.h"
 #include "broker/worker/http.h"
+#include "broker/worker/socks.h"
 #include "broker/worker/to_monitor.h"
 
-#define FIRST_BYTE_SOCKS5 0x05
+/* A refusal of weir's own, before anything could be asked, is on record before it is said. */
+static void reject_record(struct conn *c, const struct msg_reject *r)
+{
+	if (c->side[ORIGIN].io.fd >= 0)
+		conn_origin_close(c, REASON_CLOSED, false);
+	conn_number(c);
+	reject_send(c, r);
+	conn_over(c);
+}
 
-/* A refusal of weir's own, before anything could be asked. @p: the head as far as it is known */
+/* @p: the head as far as it is known */
 static void reject(struct conn *c, enum reason reason, const char *what, const char *p, size_t n)
 {
 	struct msg_reject r = {
@@ -26,18 +38,37 @@ static void reject(struct conn *c, enum reason reason, const char *what, const c
 
 	if (reason != REASON_ORIGIN_FORM)
 		target_excerpt(p, n, r.text);
-	if (c->side[ORIGIN].io.fd >= 0)
-		conn_origin_close(c, REASON_CLOSED, false);
-	conn_number(c);
-	reject_send(c, &r);
-	conn_over(c);
+	reject_record(c, &r);
 	conn_refuse(c, reason, what);
+}
+
+static void socks_reject(struct conn *c, enum reason reason, enum socks_code code)
+{
+	struct msg_reject r = { .proto = PROTO_SOCKS5, .reason = (uint8_t)reason };
+	uint8_t answer[SOCKS_ANSWER_LEN];
+
+	if (c->socks == SOCKS_REQUEST && c->head)
+		socks_excerpt((const uint8_t *)c->head->data, c->head->end, r.text);
+	reject_record(c, &r);
+	if (c->socks == SOCKS_REQUEST && code != socks_code_of(reason)) {
+		/* SOCKS5 can say it better than the reason alone; ten bytes fit, or nobody reads */
+		socks_answer(answer, code);
+		(void)send(c->side[CLIENT].io.fd, answer, sizeof(answer),
+			   MSG_NOSIGNAL | MSG_DONTWAIT);
+		conn_finish(c, reason);
+		return;
+	}
+	conn_refuse(c, reason, "");
 }
 
 void client_timeout(struct conn *c)
 {
 	const char *p = c->head ? c->head->data : "";
 
+	if (c->socks) {
+		socks_reject(c, REASON_HEAD_TIMEOUT, SOCKS_FAILURE);
+		return;
+	}
 	reject(c, REASON_HEAD_TIMEOUT, "the head of the request did not come within 10 s", p,
 	       c->head ? c->head->end : 0);
 }
@@ -77,8 +108,9 @@ static void ask(struct conn *c, const struct asked *a)
 			conn_reset(c, REASON_INTERNAL);
 			return;
 		}
-		buf_put(&c->w->bufs, &c->head);
 	}
+	if (c->proto != PROTO_HTTP)
+		buf_put(&c->w->bufs, &c->head);
 	memcpy(m.host, a->host, sizeof(m.host));
 	conn_number(c);
 	conn_state(c, CONN_ASKED);
@@ -111,6 +143,12 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 	enum head_fault fault = head_scan_request(p, n, &h);
 	enum form form;
 
+	if (c->w->config.secret[0] && !(fault == HEAD_OK && auth_ok(&h, c->w->config.secret))) {
+		c->is_head_method = fault == HEAD_OK && slice_is(h.method, "HEAD");
+		reject(c, REASON_PROXY_AUTH,
+		       "this proxy wants the secret that its URL holds, and did not get it", "", 0);
+		return;
+	}
 	if (fault != HEAD_OK) {
 		(void)snprintf(what, sizeof(what), "the request is malformed: its head has %s",
 			       head_fault_text(fault));
@@ -134,11 +172,84 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 		judge_target(c, &a, form == FORM_AUTHORITY);
 }
 
+/* ---- SOCKS5 ---- */
+
+/* Wait for @need bytes in c->head and take not one more: what follows is the tunnel's.
+ * Return: 1 when something came, 0 to wait, -errno when the client is gone or there is no room */
+static int socks_fill(struct conn *c, size_t need)
+{
+	struct buf *b;
+	ssize_t n;
+
+	if (!c->head)
+		c->head = buf_get(&c->w->bufs, SOCKS_REQUEST_MAX);
+	b = c->head;
+	if (!b)
+		return -ENOBUFS;
+	n = recv(c->side[CLIENT].io.fd, b->data + b->end, need - b->end, MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	b->end += (uint32_t)n;
+	return n > 0 ? 1 : -ENODATA;
+}
+
+/* Return: as socks_fill(); what was wrong is answered, then -ECANCELED */
+static int socks_greeted(struct conn *c)
+{
+	size_t need = 0, have = c->head ? c->head->end : 0;
+	int r = socks_greeting(have ? (const uint8_t *)c->head->data : NULL, have, &need);
+
+	if (r == 0)
+		return socks_fill(c, need);
+	if (r < 0 || c->w->config.secret[0]) { /* no method of this version can prove it */
+		socks_reject(c, r < 0 ? REASON_BAD_REQUEST : REASON_PROXY_AUTH, SOCKS_FAILURE);
+		return -ECANCELED;
+	}
+	if (send(c->side[CLIENT].io.fd, "\5", 2, MSG_NOSIGNAL | MSG_DONTWAIT) != 2)
+		return -ECONNRESET;
+	c->head->end = 0;
+	c->socks = SOCKS_REQUEST;
+	return 1;
+}
+
+static int socks_asked(struct conn *c)
+{
+	enum socks_code code;
+	struct asked a;
+	size_t need = 0;
+	int r = socks_request((const uint8_t *)c->head->data, c->head->end, &need, &a, &code);
+
+	if (r == 0)
+		return socks_fill(c, need);
+	if (r < 0)
+		socks_reject(c, REASON_BAD_REQUEST, code);
+	else
+		ask(c, &a);
+	return -ECANCELED;
+}
+
+static void socks_ready(struct conn *c)
+{
+	int r;
+
+	c->proto = PROTO_SOCKS5;
+	do {
+		r = c->socks == SOCKS_GREETING ? socks_greeted(c) : socks_asked(c);
+	} while (r > 0);
+	if (r == -ENOBUFS)
+		conn_park(c);
+	else if (r < 0 && r != -ECANCELED)
+		conn_close(c, r == -ECONNRESET ? REASON_CLIENT_RESET : REASON_CLOSED);
+}
+
+/* ---- whatever it is ---- */
+
 static void head_failed(struct conn *c, int error)
 {
-	if (error == -EPROTO && c->w->in[0] == FIRST_BYTE_SOCKS5)
-		conn_finish(c, REASON_CLOSED); /* not served yet */
-	else if (error == -EPROTO)
+	if (error == -EPROTO && c->w->in[0] == SOCKS_VERSION && c->num == 0) {
+		c->socks = SOCKS_GREETING;
+		socks_ready(c);
+	} else if (error == -EPROTO)
 		reject(c, REASON_BAD_REQUEST,
 		       "the request is malformed: it does not begin with a method", "", 0);
 	else if (error == -EMSGSIZE)
@@ -153,8 +264,13 @@ static void head_failed(struct conn *c, int error)
 void client_ready(struct conn *c)
 {
 	struct head_read r = { 0 };
-	int got = head_read(c->w, c->side[CLIENT].io.fd, &c->head, &r);
+	int got;
 
+	if (c->socks) {
+		socks_ready(c);
+		return;
+	}
+	got = head_read(c->w, c->side[CLIENT].io.fd, &c->head, &r);
 	if (r.is_begun && !c->is_started) {
 		c->is_started = true;
 		conn_timer(c, HEAD_S);

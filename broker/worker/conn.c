@@ -17,10 +17,13 @@
 #include "broker/worker/client.h"
 #include "broker/worker/dial.h"
 #include "broker/worker/dns.h"
+#include "broker/worker/head_read.h"
 #include "broker/worker/http.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/reply.h"
+#include "broker/worker/socks.h"
 #include "broker/worker/to_monitor.h"
+#include "broker/worker/upstream.h"
 #include "common/scope.h"
 
 #define FDS_KEPT                                                                                   \
@@ -58,6 +61,7 @@ int conns_init(struct worker *w)
 	r = pool_init(&w->conns, sizeof(struct conn), cap + CONNS_OVER);
 	r = r < 0 ? r : pool_init(&w->deals, sizeof(struct deal), DEALS_MAX);
 	r = r < 0 ? r : pool_init(&w->https, sizeof(struct http), cap);
+	r = r < 0 ? r : pool_init(&w->firsts, sizeof(struct first), cap);
 	pipes_init(w);
 	return r < 0 ? r : bufs_init(&w->bufs);
 }
@@ -82,7 +86,7 @@ static void reply_flush(struct conn *c)
 static void linger_drop(struct conn *c)
 {
 	for (int i = 0; i < 8; i++) {
-		ssize_t n = recv(c->side[CLIENT].io.fd, NULL, 65536, MSG_TRUNC | MSG_DONTWAIT);
+		ssize_t n = head_drop(c->side[CLIENT].io.fd, 65536);
 
 		if (n < 0 && errno == EAGAIN)
 			return;
@@ -121,6 +125,8 @@ static void on_origin(struct ev_loop *loop, ev_io *io, int revents)
 		relay_ready(c, ORIGIN, revents);
 	else if (c->state == CONN_HTTP)
 		http_ready(c, ORIGIN, revents);
+	else if (c->state == CONN_UPSTREAM)
+		upstream_ready(c);
 	else /* between two requests: FIN, reset, or bytes that nobody asked for */
 		conn_origin_close(c, REASON_CLOSED, false);
 }
@@ -146,6 +152,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *t, int revents)
 		dns_timeout(c);
 		break;
 	case CONN_DIALING:
+	case CONN_UPSTREAM:
 		dial_timeout(c);
 		break;
 	case CONN_TUNNEL:
@@ -192,7 +199,7 @@ void conn_number(struct conn *c)
 	c->next_num = *bucket;
 	*bucket = c;
 	c->is_asked = true;
-	c->is_allowed = c->is_dialed = false;
+	c->is_allowed = c->is_dialed = c->is_sni_host = false;
 	c->side[CLIENT].moved = c->side[ORIGIN].moved = 0;
 }
 
@@ -385,17 +392,51 @@ void conn_deal_put(struct conn *c)
 
 /* ---- death ---- */
 
+static void count_refusal(struct worker *w, enum reason reason)
+{
+	static const struct {
+		enum reason reason;
+		enum msg_count what;
+	} counted[] = {
+		{ REASON_CONNECTION_LIMIT, COUNT_CONNECTIONS },
+		{ REASON_HEAD_TIMEOUT, COUNT_HEAD_TIMEOUT },
+		{ REASON_HEAD_TOO_LARGE, COUNT_HEAD_SIZE },
+		{ REASON_DNS_TIMEOUT, COUNT_DNS_TIMEOUT },
+		{ REASON_CONNECT_TIMEOUT, COUNT_DIAL_TIMEOUT },
+		{ REASON_PROXY_AUTH, COUNT_SECRET },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(counted); i++) {
+		if (counted[i].reason == reason)
+			stats_count(w, counted[i].what);
+	}
+}
+
+static void linger_set(int fd, bool is_hard)
+{
+	const struct linger linger = { .l_onoff = is_hard, .l_linger = 0 };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}
+
+void conn_hard(int fd)
+{
+	linger_set(fd, true);
+}
+
+void conn_soft(int fd)
+{
+	linger_set(fd, false);
+}
+
 static void side_close(struct worker *w, struct side *s, bool is_reset)
 {
-	static const struct linger hard = { .l_onoff = 1, .l_linger = 0 };
-
 	if (s->pipe)
 		pipe_discard(w, &s->pipe);
 	if (s->io.fd < 0)
 		return;
 	ev_io_stop(w->loop, &s->io);
-	if (is_reset)
-		(void)setsockopt(s->io.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+	linger_set(s->io.fd, is_reset); /* an orderly end also sends what is still queued */
 	(void)close(s->io.fd);
 	s->io.fd = -1;
 	s->full = s->wait = 0;
@@ -425,6 +466,8 @@ static void conn_drop(struct conn *c, enum reason reason, bool is_reset)
 	if (c->side[CLIENT].pipe)
 		pipe_discard(w, &c->side[CLIENT].pipe);
 	side_close(w, &c->side[ORIGIN], is_reset);
+	pool_put(&w->firsts, c->first);
+	c->first = NULL;
 	http_put(c);
 	buf_put(&w->bufs, &c->head);
 }
@@ -433,6 +476,8 @@ static void conn_gone(struct conn *c, enum reason reason, bool is_reset)
 {
 	struct worker *w = c->w;
 
+	if (reason == REASON_IDLE)
+		stats_count(w, COUNT_IDLE);
 	conn_drop(c, reason, is_reset);
 	side_close(w, &c->side[CLIENT], is_reset);
 	ev_timer_stop(w->loop, &c->timer);
@@ -484,6 +529,25 @@ void conn_origin_close(struct conn *c, enum reason reason, bool is_reset)
 
 /* ---- refusals ---- */
 
+/* The refusal in the client's own protocol, at w->out. Return: its length, or -EMSGSIZE */
+static ssize_t refusal_write(struct conn *c, const struct reply *r)
+{
+	struct worker *w = c->w;
+	enum socks_code code = r->status == 403 ? SOCKS_NOT_ALLOWED : socks_code_of(r->reason);
+
+	switch ((enum socks_step)c->socks) {
+	case SOCKS_GREETING:
+		memcpy(w->out, "\5\377", 2); /* no method will do: the one refusal there is */
+		return 2;
+	case SOCKS_REQUEST:
+		socks_answer((uint8_t *)w->out, code);
+		return SOCKS_ANSWER_LEN;
+	case SOCKS_NONE:
+	default:
+		return reply_write(w->out, sizeof(w->out), r);
+	}
+}
+
 void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const char *text)
 {
 	struct worker *w = c->w;
@@ -492,10 +556,12 @@ void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const
 		.reason = reason,
 		.text = text,
 		.is_no_body = c->is_head_method,
+		.rcode = w->rcode,
 	};
-	ssize_t len = reply_write(w->out, sizeof(w->out), &r), n;
+	ssize_t len = refusal_write(c, &r), n;
 	bool is_busy = c->http && c->http->out[CLIENT];
 
+	count_refusal(w, reason);
 	conn_drop(c, reason, false);
 	if (len < 0 || is_busy) { /* another answer is not out yet: nothing can follow it */
 		conn_reset(c, reason);

@@ -29,6 +29,11 @@ void conn_number(struct conn *c);
 struct conn *conn_find(struct worker *w, uint32_t num);
 /** conn_end() - the number is over: send DONE when it was allowed, GONE when it was only asked */
 void conn_end(struct conn *c, enum reason reason);
+/** conn_hard() - should this process die, the peer of @fd sees a reset and no orderly end. Set on each
+ * socket of a connection (clients inherit it from the listener) until conn_close() ends it */
+void conn_hard(int fd);
+/** conn_soft() - take that back: the end is an orderly one */
+void conn_soft(int fd);
 /** conn_over() - the number is over and the monitor knows: a refusal */
 void conn_over(struct conn *c);
 

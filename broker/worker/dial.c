@@ -17,6 +17,7 @@
 #include "broker/worker/http.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/to_monitor.h"
+#include "broker/worker/upstream.h"
 
 #define STAGGER_S 0.25 /* RFC 8305 section 8 */
 #define ATTEMPT_S 3.   /* with every slot taken, one this old makes room for the next address */
@@ -105,13 +106,20 @@ static enum reason reason_of(int error)
 	}
 }
 
+static uint16_t dial_port(const struct conn *c)
+{
+	return upstream_is(c) ? c->w->config.upstream_port : c->deal->port;
+}
+
 static void failed(struct conn *c, int error)
 {
 	char what[512];
 	const char *text = strerrordesc_np(error); /* strerror() would look for a translation */
 
-	(void)snprintf(what, sizeof(what), "cannot connect to %s port %u: %s", c->deal->host,
-		       c->deal->port, text ? text : "unknown error");
+	(void)snprintf(what, sizeof(what), "cannot connect to %s%s port %u: %s",
+		       upstream_is(c) ? "the upstream proxy " : "",
+		       upstream_is(c) ? c->w->config.upstream : c->deal->host, dial_port(c),
+		       text ? text : "unknown error");
 	conn_refuse(c, reason_of(error), what);
 }
 
@@ -175,7 +183,7 @@ static bool attempt_next(struct conn *c)
 	int fd;
 
 	while (d->next < d->naddr && (a = attempt_slot(d))) {
-		fd = dial_socket(&d->addr[d->next], d->port);
+		fd = dial_socket(&d->addr[d->next], dial_port(c));
 		a->index = d->next++;
 		if (fd < 0) {
 			d->last_errno = -fd;
@@ -202,8 +210,13 @@ static void linked(struct conn *c, struct attempt *a)
 	ev_io_stop(c->w->loop, &a->io);
 	a->io.fd = -1;
 	origin->io.fd = fd;
-	conn_timer(c, 0);
 	dialed_send(c, &addr);
+	if (upstream_is(c) && c->proto != PROTO_HTTP) {
+		dial_stop(c->deal);
+		upstream_linked(c); /* DIAL_S goes on */
+		return;
+	}
+	conn_timer(c, 0);
 	if (c->proto == PROTO_HTTP)
 		http_linked(c);
 	else

@@ -2,6 +2,8 @@
 /* broker/worker/dns.c - names to addresses. Only names that a verdict allowed come here, in the
  * verdict's spelling. Answers are hostile: they are addresses to be classed, nothing more.
  * An entry: FREE -> PENDING (connections wait on it) -> READY until its TTL is over -> FREE.
+ * Two queries a name, one a family: when one has addresses the other gets DELAY_S more, so that a
+ * server which never answers for IPv6 costs nobody anything (RFC 8305 section 3).
  * Bounds: ENTRIES_MAX names, MSG_ADDRS_MAX addresses each, TTL_MAX_S; connections beyond
  * ENTRIES_MAX pending names wait in a queue. */
 #include "broker/worker/dns.h"
@@ -12,10 +14,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "broker/worker/conn.h"
 #include "broker/worker/dial.h"
+#include "broker/worker/upstream.h"
 #include "common/scope.h"
 
 #define ENTRIES_MAX 256
@@ -25,13 +32,27 @@
 #define TRIES 3
 #define CHANGE_S 4. /* queries under way when the servers change may go on so long */
 
+#define DELAY_S 0.05 /* RFC 8305 section 3, Resolution Delay */
+
 enum entry_state { ENTRY_FREE, ENTRY_PENDING, ENTRY_READY };
+
+/** struct half - one family's query */
+struct half {
+	struct dns_entry *entry;
+	int status, ttl;
+	uint8_t naddr;
+	bool is_pending;
+	struct addr addr[MSG_ADDRS_MAX];
+};
 
 struct dns_entry {
 	char host[HOST_MAX + 1];
 	uint8_t state, naddr;
+	uint8_t rcode; /* of the last answer that had none of our addresses; 0: none came */
 	struct addr addr[MSG_ADDRS_MAX];
+	struct half half[2]; /* IPv6, IPv4 */
 	ev_tstamp expires, used;
+	ev_timer delay;
 	struct worker *w;
 	struct conn_list waiters;
 };
@@ -68,7 +89,7 @@ const char *dns_word(int status)
 	case ARES_ETIMEOUT:
 		return "no answer from the name servers";
 	case ARES_ECONNREFUSED:
-		return "SERVFAIL, REFUSED or no connection at every name server";
+		return "no name server can be reached";
 	case ARES_EBADNAME:
 		return "not a name that DNS can hold";
 	case ARES_EBADRESP:
@@ -76,6 +97,87 @@ const char *dns_word(int status)
 	default:
 		return ares_strerror(status);
 	}
+}
+
+/* RFC 1035 section 4.1.1, RFC 6895 section 2.3 */
+static const char *rcode_word(unsigned rcode)
+{
+	static const char *const words[] = { NULL,	 "FORMERR", "SERVFAIL",
+					     "NXDOMAIN", "NOTIMP",  "REFUSED" };
+
+	return rcode < ARRAY_LEN(words) ? words[rcode] : "an error of the name server";
+}
+
+/* ---- c-ares' sockets ----
+ * They are made here only to see each answer's rcode: c-ares asks the next server after SERVFAIL,
+ * NOTIMP and REFUSED, and when all said so it knows no more than that none was of use. */
+
+static ares_socket_t on_open(int family, int type, int protocol, void *arg)
+{
+	(void)arg;
+	return socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+}
+
+static int on_close(ares_socket_t fd, void *arg)
+{
+	(void)arg;
+	return close(fd);
+}
+
+static int on_connect(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_t len, void *arg)
+{
+	(void)arg;
+	return connect(fd, sa, len);
+}
+
+static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *v, int n, void *arg)
+{
+	(void)arg;
+	return writev(fd, v, n);
+}
+
+bool dns_question(const uint8_t *p, size_t n, char out[HOST_MAX + 1])
+{
+	size_t at = 12, len = 0;
+
+	while (at < n && p[at] > 0) {
+		size_t label = p[at++];
+
+		if (label > 63 || label > n - at || len + label + 1 > HOST_MAX)
+			return false;
+		if (len > 0)
+			out[len++] = '.';
+		memcpy(out + len, p + at, label);
+		len += label;
+		at += label;
+	}
+	out[len] = '\0';
+	return len > 0 && at < n;
+}
+
+static void rcode_note(struct dns *d, const uint8_t *p, size_t n)
+{
+	char name[HOST_MAX + 1];
+	unsigned rcode = n > 12 ? p[3] & 0x0f : 0;
+
+	if (rcode == 0 || !(p[2] & 0x80) || !dns_question(p, n, name))
+		return;
+	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+		struct dns_entry *e = &d->entry[i];
+
+		if (e->state == ENTRY_PENDING && strcasecmp(e->host, name) == 0)
+			e->rcode = (uint8_t)rcode;
+	}
+}
+
+static ares_ssize_t on_recv(ares_socket_t fd, void *buf, size_t len, int flags, struct sockaddr *sa,
+			    ares_socklen_t *salen, void *arg)
+{
+	ssize_t n = recvfrom(fd, buf, len, flags, sa, salen);
+
+	if (n > 0)
+		rcode_note(arg, buf, (size_t)n);
+	return n;
 }
 
 /* ---- c-ares in the loop ---- */
@@ -143,84 +245,142 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 
 /* ---- entries ---- */
 
+static const char *lookup_name(const struct conn *c)
+{
+	return upstream_is(c) ? c->w->config.upstream : c->deal->host;
+}
+
+/* What went wrong, in one word, and whether time was all that was lacking. */
+static void entry_refuse(struct conn *c, int status, unsigned rcode)
+{
+	bool is_late = status == ARES_ETIMEOUT && rcode == 0;
+	const char *word = dns_word(status);
+	char what[512];
+
+	if (rcode && (status == ARES_ECONNREFUSED || status == ARES_ETIMEOUT))
+		word = rcode_word(rcode);
+	(void)snprintf(what, sizeof(what), "cannot resolve %s%s: %s",
+		       upstream_is(c) ? "the upstream proxy " : "", lookup_name(c), word);
+	c->w->rcode = is_late ? NULL : rcode_word(rcode);
+	conn_refuse(c, is_late ? REASON_DNS_TIMEOUT : REASON_DNS_ERROR, what);
+}
+
 static void entry_give(struct dns_entry *e, int status)
 {
-	char what[512];
+	struct worker *w = e->w;
 	struct conn *c;
 
 	while ((c = TAILQ_FIRST(&e->waiters))) {
 		dns_forget(c);
-		if (status == ARES_SUCCESS) {
+		if (status == ARES_SUCCESS)
 			dial_candidates(c, e->addr, e->naddr);
-			continue;
-		}
-		(void)snprintf(what, sizeof(what), "cannot resolve %s: %s", c->deal->host,
-			       dns_word(status));
-		conn_refuse(c, status == ARES_ETIMEOUT ? REASON_DNS_TIMEOUT : REASON_DNS_ERROR,
-			    what);
+		else
+			entry_refuse(c, status, e->rcode);
 	}
+	w->rcode = NULL;
 }
 
-static void entry_add(struct dns_entry *e, const struct sockaddr *sa)
+static void addr_add(struct addr *list, uint8_t *n, const struct addr *a)
 {
-	struct addr a;
-
-	if (e->naddr >= MSG_ADDRS_MAX || addr_from_sockaddr(&a, NULL, sa) < 0)
-		return;
-	for (size_t i = 0; i < e->naddr; i++) {
-		if (addr_eq(&e->addr[i], &a))
+	for (size_t i = 0; i < *n; i++) {
+		if (addr_eq(&list[i], a))
 			return;
 	}
-	e->addr[e->naddr++] = a;
+	if (*n < MSG_ADDRS_MAX)
+		list[(*n)++] = *a;
 }
 
 /* RFC 8305 section 4: IPv6 first, then one of each family in turn. */
-static int entry_fill(struct dns_entry *e, const struct ares_addrinfo *res)
+static void entry_merge(struct dns_entry *e)
 {
-	const struct ares_addrinfo_node *v6 = res->nodes, *v4 = res->nodes;
-	int ttl = TTL_MAX_S;
-
 	e->naddr = 0;
-	while (v6 || v4) {
-		while (v6 && v6->ai_family != AF_INET6)
-			v6 = v6->ai_next;
-		while (v4 && v4->ai_family != AF_INET)
-			v4 = v4->ai_next;
-		if (v6) {
-			entry_add(e, v6->ai_addr);
-			ttl = v6->ai_ttl < ttl ? v6->ai_ttl : ttl;
-			v6 = v6->ai_next;
-		}
-		if (v4) {
-			entry_add(e, v4->ai_addr);
-			ttl = v4->ai_ttl < ttl ? v4->ai_ttl : ttl;
-			v4 = v4->ai_next;
+	for (size_t i = 0; i < MSG_ADDRS_MAX; i++) {
+		for (size_t f = 0; f < ARRAY_LEN(e->half); f++) {
+			if (i < e->half[f].naddr)
+				addr_add(e->addr, &e->naddr, &e->half[f].addr[i]);
 		}
 	}
-	return ttl > 0 ? ttl : 0;
+}
+
+static bool is_asking(const struct dns_entry *e)
+{
+	return e->half[0].is_pending || e->half[1].is_pending;
+}
+
+/* Of two failures the one that says more than "no address of this family" */
+static int entry_status(const struct dns_entry *e)
+{
+	if (e->naddr > 0)
+		return ARES_SUCCESS;
+	return e->half[1].status == ARES_ENODATA || e->half[1].status == ARES_SUCCESS
+		       ? e->half[0].status
+		       : e->half[1].status;
+}
+
+static void entry_ready(struct dns_entry *e)
+{
+	int ttl = TTL_MAX_S, status;
+
+	ev_timer_stop(e->w->loop, &e->delay);
+	entry_merge(e);
+	for (size_t f = 0; f < ARRAY_LEN(e->half); f++) {
+		if (e->half[f].naddr > 0 && e->half[f].ttl < ttl)
+			ttl = e->half[f].ttl > 0 ? e->half[f].ttl : 0;
+	}
+	status = entry_status(e);
+	if (e->state != ENTRY_READY || ev_now(e->w->loop) + ttl < e->expires)
+		e->expires = ev_now(e->w->loop) + ttl;
+	e->state = ENTRY_READY; /* while it gives: nobody may take it for another name */
+	entry_give(e, status == ARES_SUCCESS ? status : status ? status : ARES_ENODATA);
+	if (e->naddr == 0)
+		e->expires = 0;
+}
+
+static void on_delay(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct dns_entry *e = container_of(t, struct dns_entry, delay);
+
+	(void)loop;
+	(void)revents;
+	if (e->state == ENTRY_PENDING)
+		entry_ready(e);
+}
+
+static void half_fill(struct half *h, const struct ares_addrinfo *res)
+{
+	struct addr a;
+
+	for (const struct ares_addrinfo_node *n = res->nodes; n; n = n->ai_next) {
+		if (addr_from_sockaddr(&a, NULL, n->ai_addr) < 0)
+			continue;
+		if (h->naddr == 0 || n->ai_ttl < h->ttl)
+			h->ttl = n->ai_ttl;
+		addr_add(h->addr, &h->naddr, &a);
+	}
 }
 
 static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo *res)
 {
-	struct dns_entry *e = arg;
+	struct half *h = arg;
+	struct dns_entry *e = h->entry;
 	struct dns *d = e->w->dns;
-	int ttl = 0;
 
 	(void)timeouts;
 	if (status == ARES_EDESTRUCTION)
 		return;
 	if (status == ARES_SUCCESS && res)
-		ttl = entry_fill(e, res);
+		half_fill(h, res);
 	if (res)
 		ares_freeaddrinfo(res);
-	if (status == ARES_SUCCESS && e->naddr == 0)
-		status = ARES_ENODATA;
+	h->status = status == ARES_SUCCESS && h->naddr == 0 ? ARES_ENODATA : status;
+	h->is_pending = false;
 	d->pending--;
-	e->state = ENTRY_READY; /* while it gives: nobody may take it for another name */
-	e->expires = ev_now(d->w->loop) + ttl;
-	entry_give(e, status);
-	if (status != ARES_SUCCESS || ttl == 0)
-		e->state = ENTRY_FREE;
+	if (!is_asking(e)) {
+		entry_ready(e);
+	} else if (h->naddr > 0 && e->state == ENTRY_PENDING) {
+		ev_timer_set(&e->delay, DELAY_S, 0.);
+		ev_timer_start(e->w->loop, &e->delay);
+	}
 }
 
 static struct dns_entry *entry_find(struct dns *d, const char *host)
@@ -231,11 +391,12 @@ static struct dns_entry *entry_find(struct dns *d, const char *host)
 	for (size_t i = 0; i < ENTRIES_MAX; i++) {
 		struct dns_entry *e = &d->entry[i];
 
-		if (e->state == ENTRY_READY && e->expires <= now && TAILQ_EMPTY(&e->waiters))
+		if (e->state == ENTRY_READY && e->expires <= now && TAILQ_EMPTY(&e->waiters) &&
+		    !is_asking(e))
 			e->state = ENTRY_FREE;
 		if (e->state != ENTRY_FREE && str_eq(e->host, host))
 			return e;
-		if (e->state == ENTRY_PENDING || !TAILQ_EMPTY(&e->waiters))
+		if (e->state == ENTRY_PENDING || !TAILQ_EMPTY(&e->waiters) || is_asking(e))
 			continue;
 		if (!oldest || (oldest->state != ENTRY_FREE &&
 				(e->state == ENTRY_FREE || e->used < oldest->used)))
@@ -248,17 +409,19 @@ static struct dns_entry *entry_find(struct dns *d, const char *host)
 
 static void query(struct dns *d, struct dns_entry *e, const char *host)
 {
-	static const struct ares_addrinfo_hints hints = {
-		.ai_flags = ARES_AI_NOSORT,
-		.ai_family = AF_UNSPEC,
-		.ai_socktype = SOCK_STREAM,
+	static const struct ares_addrinfo_hints hints[] = {
+		{ .ai_flags = ARES_AI_NOSORT, .ai_family = AF_INET6, .ai_socktype = SOCK_STREAM },
+		{ .ai_flags = ARES_AI_NOSORT, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM },
 	};
 
 	memcpy(e->host, host, sizeof(e->host));
 	e->state = ENTRY_PENDING;
-	e->naddr = 0;
-	d->pending++;
-	ares_getaddrinfo(d->channel, e->host, NULL, &hints, on_answer, e);
+	e->naddr = e->rcode = 0;
+	for (size_t f = 0; f < ARRAY_LEN(e->half); f++)
+		e->half[f] = (struct half){ .entry = e, .is_pending = true };
+	d->pending += 2;
+	for (size_t f = 0; f < ARRAY_LEN(e->half); f++)
+		ares_getaddrinfo(d->channel, e->host, NULL, &hints[f], on_answer, &e->half[f]);
 }
 
 static void wait_on(struct conn *c, struct dns_entry *e)
@@ -270,11 +433,11 @@ static void wait_on(struct conn *c, struct dns_entry *e)
 /* Return: false when it must wait for a free entry or for new servers */
 static bool resolve(struct dns *d, struct conn *c)
 {
-	struct dns_entry *e = entry_find(d, c->deal->host);
+	struct dns_entry *e = entry_find(d, lookup_name(c));
 
 	if (!e)
 		return false;
-	if (e->state == ENTRY_READY) {
+	if (e->state == ENTRY_READY && e->naddr > 0) {
 		e->used = ev_now(d->w->loop);
 		dial_candidates(c, e->addr, e->naddr);
 		return true;
@@ -284,7 +447,7 @@ static bool resolve(struct dns *d, struct conn *c)
 	e->used = ev_now(d->w->loop);
 	wait_on(c, e);
 	if (e->state == ENTRY_FREE)
-		query(d, e, c->deal->host);
+		query(d, e, lookup_name(c));
 	return true;
 }
 
@@ -329,7 +492,7 @@ void dns_resolve(struct conn *c)
 	c->dns = NULL;
 	if (!d->has_servers && !d->is_changing) {
 		(void)snprintf(what, sizeof(what), "cannot resolve %s: no name servers are known",
-			       c->deal->host);
+			       lookup_name(c));
 		conn_state(c, CONN_DIALING);
 		conn_refuse(c, REASON_DNS_ERROR, what);
 		return;
@@ -355,7 +518,7 @@ void dns_timeout(struct conn *c)
 {
 	char what[512];
 
-	(void)snprintf(what, sizeof(what), "cannot resolve %s within 30 s", c->deal->host);
+	(void)snprintf(what, sizeof(what), "cannot resolve %s within 30 s", lookup_name(c));
 	conn_refuse(c, REASON_DNS_TIMEOUT, what);
 }
 
@@ -390,6 +553,8 @@ int dns_servers(struct worker *w, const char *csv)
 
 static int channel_init(struct dns *d)
 {
+	static const struct ares_socket_functions sockets = { on_open, on_close, on_connect,
+							      on_recv, on_send };
 	static struct in_addr nowhere;
 	static char lookups[] = "b", resolvconf[] = "/dev/null";
 	struct ares_options o = {
@@ -414,6 +579,7 @@ static int channel_init(struct dns *d)
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS ||
 	    ares_init_options(&d->channel, &o, mask) != ARES_SUCCESS)
 		return -ENOMEM;
+	ares_set_socket_functions(d->channel, &sockets, d);
 	return 0;
 }
 
@@ -430,6 +596,7 @@ int dns_init(struct worker *w)
 	for (size_t i = 0; i < ENTRIES_MAX; i++) {
 		d->entry[i].w = w;
 		TAILQ_INIT(&d->entry[i].waiters);
+		ev_init(&d->entry[i].delay, on_delay);
 	}
 	for (size_t i = 0; i < SOCKETS_MAX; i++) {
 		ev_io_init(&d->io[i], on_socket, -1, 0);

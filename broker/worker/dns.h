@@ -3,6 +3,12 @@
 #ifndef WEIR_BROKER_WORKER_DNS_H
 #define WEIR_BROKER_WORKER_DNS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/msg.h"
+
 struct conn;
 struct worker;
 
@@ -19,6 +25,9 @@ void dns_resolve(struct conn *c);
 void dns_forget(struct conn *c);
 /** dns_timeout() - DIAL_S is over: 504 */
 void dns_timeout(struct conn *c);
+/** dns_question() - the name that a DNS message asks or answers for, as text, without its last dot.
+ * Return: false when there is none. Source: RFC 1035 section 4.1.2 */
+bool dns_question(const uint8_t *p, size_t n, char out[HOST_MAX + 1]);
 /** dns_word() - "NXDOMAIN", … for a c-ares status */
 const char *dns_word(int status);
 

@@ -29,20 +29,24 @@
 	  "DNS; the spare descriptor" }, \
 	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET6), ARG_MASK(1, SOCKET_KIND, SOCK_DGRAM)), \
 	  "DNS" }, \
-	{ SCMP_SYS(connect), ANY, "dial an origin; c-ares connects its sockets" }, \
+{ SCMP_SYS(connect), ANY, "dial an origin or a name server; the monitor judges where" }, \
 	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, IPPROTO_TCP), ARG_EQ(2, TCP_NODELAY)), \
 	  "no delay, either side; c-ares" }, \
 	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_LINGER)), \
-	  "a reset stays a reset" }, \
+	  "a reset stays a reset, and a death looks like one" }, \
 	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_OOBINLINE)), \
 	  "peeked bytes stay in place" }, \
 	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_ERROR)), \
 	  "how a dial ended" }, \
+	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_DOMAIN)), \
+	  "is it the unix listener of weir proxy" }, \
+	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_PEERCRED)), \
+	  "whose is its client" }, \
 	{ SCMP_SYS(recvfrom), ANY, "read, peek at and discard a socket's bytes; DNS answers" }, \
-	{ SCMP_SYS(sendto), ANY, "write to a socket; DNS questions" }, \
+	{ SCMP_SYS(sendto), WHEN2(ARG_EQ(4, 0), ARG_MASK(3, MSG_FASTOPEN, 0)), \
+	  "write to a socket that is connected, and connect none by it" }, \
 	{ SCMP_SYS(recvmsg), ANY, "messages and listeners from the monitor" }, \
-	{ SCMP_SYS(sendmsg), ANY, "messages to the monitor; a head and its body in one" }, \
-	{ SCMP_SYS(writev), ANY, "c-ares over TCP" }, \
+	{ SCMP_SYS(writev), ANY, "a head and its body in one; DNS questions" }, \
 	{ SCMP_SYS(shutdown), ANY, "half-close" }, \
 	{ SCMP_SYS(splice), ANY, "long flows through a pipe" }, \
 	{ SCMP_SYS(pipe2), ANY, "that pipe" }, \
@@ -84,9 +88,15 @@ static const struct filter_rule worker_rules[] = {
 	{ SCMP_SYS(ioctl), FAIL(ENOTTY), "stdio asks whether it writes to a terminal" },
 };
 
+/* In front of the other, and without it where the kernel has a listener already. */
+static const struct filter_rule connect_rules[] = {
+	{ SCMP_SYS(connect), NOTIFY, "the monitor answers for each place the worker goes to" },
+};
+
 static const struct filter_rule nursery_rules[] = {
 	/* what its workers do once they serve */
 	WORKER_SERVES,
+	{ SCMP_SYS(sendmsg), ANY, "a worker passes its listener to the monitor, with READY" },
 	/* call, argument, why a worker needs it until it is locked */
 	{ SCMP_SYS(openat), ANY, "c-ares reads /dev/urandom, the only file in the room" },
 	{ SCMP_SYS(newfstatat), ANY, "stdio on /dev/urandom" },

@@ -40,7 +40,8 @@ static int on_config(struct worker *w, struct conn *c, struct msg_rd *r, const i
 	(void)c;
 	(void)fds;
 	(void)nfds;
-	if (msg_get_config(r, &m) < 0 || m.nown > MSG_OWN_MAX)
+	if (msg_get_config(r, &m) < 0 || m.nown > MSG_OWN_MAX ||
+	    (m.upstream[0] && m.upstream_port == 0))
 		return -EBADMSG;
 	if (!str_eq(m.servers, w->config.servers) && dns_servers(w, m.servers) < 0)
 		return -EBADMSG;
@@ -63,7 +64,6 @@ static int on_verdict(struct worker *w, struct conn *c, struct msg_rd *r, const 
 	struct msg_verdict v;
 	struct deal *d = c->deal;
 
-	(void)w;
 	(void)fds;
 	(void)nfds;
 	if (msg_get_verdict(r, &v) < 0 || v.naddr > MSG_ADDRS_MAX || v.reason >= REASON_COUNT ||
@@ -73,8 +73,14 @@ static int on_verdict(struct worker *w, struct conn *c, struct msg_rd *r, const 
 		refused(c, &v);
 		return 0;
 	}
-	if ((v.flags & VERDICT_FIXED) ? v.naddr == 0 : (v.flags & VERDICT_LITERAL) != 0)
+	if ((v.flags & VERDICT_UPSTREAM)
+		    ? w->config.upstream[0] == '\0'
+		    : (v.flags & VERDICT_LITERAL) && !(v.flags & VERDICT_FIXED))
 		return -EBADMSG; /* an address is never looked up */
+	if ((v.flags & VERDICT_FIXED)
+		    ? v.naddr == 0
+		    : (v.flags & (VERDICT_UPSTREAM | VERDICT_CANDIDATES)) == VERDICT_UPSTREAM)
+		return -EBADMSG; /* nothing to dial; or an upstream whose addresses nobody judges */
 	c->is_allowed = true;
 	memcpy(d->host, v.host, sizeof(d->host));
 	memcpy(d->text, v.text, sizeof(d->text));
@@ -175,7 +181,7 @@ static const struct rule {
 	int (*handler)(struct worker *, struct conn *, struct msg_rd *, const int *, size_t);
 } rules[] = {
 	/* type        in states          bytes          fds   handler */
-	{ MSG_CONFIG,  NO_CONN,        11, MSG_MAX,          0, 0, on_config },
+	{ MSG_CONFIG,  NO_CONN,        19, MSG_MAX,          0, 0, on_config },
 	{ MSG_VERDICT, IN(CONN_ASKED), 17, MSG_MAX,          0, 0, on_verdict },
 	{ MSG_DIAL,    IN(CONN_WAITING), 7, 7 + MSG_TEXT_MAX, 0, 0, on_dial },
 	{ MSG_CUT,     ANY_CONN,       0, 0,                 0, 0, on_cut },

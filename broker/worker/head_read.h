@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct buf;
 struct worker;
@@ -29,6 +30,8 @@ struct head_read {
  *	   else -errno of recv(2) */
 int head_read(struct worker *w, int fd, struct buf **buf, struct head_read *r);
 
+/** head_drop() - read up to @n bytes and forget them. Return: as recv(2) */
+ssize_t head_drop(int fd, size_t n);
 /** head_consume() - discard @n bytes that were peeked at. Return: 0, or -EIO */
 int head_consume(int fd, size_t n);
 

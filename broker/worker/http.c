@@ -21,6 +21,7 @@
 #include "broker/worker/head_read.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/rewrite.h"
+#include "broker/worker/upstream.h"
 
 #define ROUNDS 8
 
@@ -59,8 +60,7 @@ static int out_flush(struct conn *c, enum which to)
 static ssize_t out_send(struct conn *c, enum which to, size_t head, const char *body, size_t n)
 {
 	struct iovec iov[2] = { { c->w->out, head }, { (char *)(uintptr_t)body, n } };
-	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n > 0 ? 2 : 1 };
-	ssize_t sent = sendmsg(c->side[to].io.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t sent = writev(c->side[to].io.fd, iov, n > 0 ? 2 : 1);
 	struct buf *b;
 
 	if (sent < 0 && errno != EAGAIN)
@@ -196,6 +196,9 @@ static enum step down_head(struct conn *c, const struct head_read *r)
 	    frame_response(&f, r->p, r->n, c->is_head_method) < 0 ||
 	    (head.status == 101 && (!h->is_upgrade || !h->req.is_done)))
 		return end_refuse(c, REASON_BAD_RESPONSE, "sent an answer that is not HTTP");
+	if (h->is_upstream && head.status == 407)
+		return end_refuse(c, REASON_UPSTREAM, "is not reached: the upstream proxy does not "
+						      "accept the policy's credentials");
 	len = rewrite_response(c->w->out, sizeof(c->w->out), &head, down_conn(c, &head, &f));
 	if (len < 0)
 		return end_refuse(c, REASON_BAD_RESPONSE, "sent a head that is too large");
@@ -379,7 +382,7 @@ static ssize_t request_head(struct conn *c, const char *p, size_t n)
 			      h->is_upgrade);
 	if (len < 0 || frame_request(&h->req, c->w->out, (size_t)len) < 0)
 		return -EBADMSG;
-	return len;
+	return h->is_upstream ? upstream_head(c, (size_t)len) : len;
 }
 
 /* Where the waiting head is: in a buffer, or still in the socket. */
@@ -439,6 +442,7 @@ void http_begin(struct conn *c)
 
 void http_linked(struct conn *c)
 {
+	conn_hard(c->side[ORIGIN].io.fd);
 	if (!c->http) {
 		c->http = pool_get(&c->w->https);
 		if (!c->http) {
@@ -451,6 +455,7 @@ void http_linked(struct conn *c)
 	c->http->port = c->deal->port;
 	c->http->requests = 0;
 	c->http->is_reused = false;
+	c->http->is_upstream = upstream_is(c);
 	conn_deal_put(c);
 	http_begin(c);
 }

@@ -5,13 +5,31 @@
 #ifdef WEIR_TEST
 #include "broker/worker/misbehave.h"
 
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "broker/worker/state.h"
+#include "broker/worker/to_monitor.h"
 #include "common/fd.h"
+#include "common/num.h"
 #include "common/scope.h"
+
+double clock_scale = 1.;
+
+void clock_read(void)
+{
+	const char *text = getenv("WEIR_TEST_CLOCK");
+	uint64_t percent;
+
+	if (text && num_u64(text, 1, 1000, &percent) == 0)
+		clock_scale = (double)percent / 100.;
+}
 
 static void put_ask(struct conn *c, const struct msg_ask *m, uint32_t num)
 {
@@ -95,6 +113,130 @@ static void control_byte(struct conn *c, const struct msg_ask *m)
 	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
 }
 
+static void dialed_as(struct conn *c, uint32_t num, const uint8_t b[4])
+{
+	struct msg_dialed d = { .addr = { .family = 4, .b = { b[0], b[1], b[2], b[3] } } };
+
+	wr_open(&c->w->wr, MSG_DIALED, num);
+	msg_put_dialed(&c->w->wr, &d);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* DIALED before the question that it would answer */
+static void reordered(struct conn *c, const struct msg_ask *m)
+{
+	static const uint8_t addr[4] = { 93, 184, 216, 34 };
+
+	dialed_as(c, c->num, addr);
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+static void candidates(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_candidates cand = { .n = 1, .addr = { { .family = 4, .b = { 127, 0, 0, 1 } } } };
+
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	wr_open(&c->w->wr, MSG_CANDIDATES, c->num);
+	msg_put_candidates(&c->w->wr, &cand);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* bytes that passed before anything was connected */
+static void early_bytes(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_done d = { .up = 4096, .reason = REASON_CLOSED };
+
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	wr_open(&c->w->wr, MSG_DONE, c->num);
+	msg_put_done(&c->w->wr, &d);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* more connections than an honest worker can have */
+static void flood(struct conn *c, const struct msg_ask *m)
+{
+	for (uint32_t i = 0; i < 20000; i++) {
+		put_ask(c, m, c->num + i);
+		while (wr_send(&c->w->wr, c->w->monitor, NULL, 0) == -EAGAIN)
+			(void)poll(&(struct pollfd){ .fd = c->w->monitor, .events = POLLOUT }, 1,
+				   1000);
+	}
+}
+
+static int try_connect(int type, const struct addr *a, uint16_t port)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = addr_to_sockaddr(a, port, &ss);
+	int fd = socket(ss.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int r = connect(fd, (const struct sockaddr *)&ss, len) < 0 ? errno : 0;
+
+	(void)close(fd);
+	return r;
+}
+
+/* Places that no verdict names, while none stands and while one does: REJECT tells what came of it */
+static void elsewhere(struct conn *c, const struct msg_ask *m)
+{
+	static const struct {
+		const char *addr;
+		uint16_t port;
+		int type;
+	} places[] = {
+		{ "127.0.0.1", 22, SOCK_STREAM },	   { "10.77.0.1", 80, SOCK_STREAM },
+		{ "192.168.7.7", 80, SOCK_STREAM },	   { "169.254.169.254", 80, SOCK_STREAM },
+		{ "93.184.216.36", 80, SOCK_STREAM },	   { "93.184.216.34", 81, SOCK_STREAM },
+		{ "10.77.0.2", 54, SOCK_DGRAM },	   { "fd77::2", 80, SOCK_STREAM },
+		{ "2606:2800:220:1::34", 80, SOCK_DGRAM }, { "93.184.216.34", 80, SOCK_STREAM },
+	};
+	struct msg_reject rej = { .reason = REASON_INTERNAL };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		struct addr a;
+
+		(void)addr_parse(&a, places[i].addr);
+		n += try_connect(places[i].type, &a, places[i].port) == EPERM;
+	}
+	(void)snprintf(rej.text, sizeof(rej.text), "refused-%zu-of-%zu", n, ARRAY_LEN(places));
+	reject_send(c, &rej);
+	c->num = c->w->next_num++; /* not in the table: nobody hears of it again */
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* A datagram to a place that connect() was not asked for */
+static void datagram(struct conn *c, const struct msg_ask *m)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(9999),
+				  .sin_addr.s_addr = htonl(0x5db8d822) };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	(void)c;
+	(void)m;
+	(void)sendto(fd, "x", 1, 0, (const struct sockaddr *)&to, sizeof(to));
+}
+
+static void fast_open(struct conn *c, const struct msg_ask *m)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)c;
+	(void)m;
+	(void)sendto(fd, "x", 1, MSG_FASTOPEN, NULL, 0);
+}
+
+static void message(struct conn *c, const struct msg_ask *m)
+{
+	struct msghdr h = { 0 };
+
+	(void)m;
+	(void)sendmsg(c->w->monitor, &h, 0);
+}
+
 static void crash(struct conn *c, const struct msg_ask *m)
 {
 	(void)c;
@@ -115,8 +257,55 @@ static const struct {
 	{ "reused-conn", reused_conn },
 	{ "surprise-fd", surprise_fd },
 	{ "control-byte", control_byte },
+	{ "reordered", reordered },
+	{ "unasked-candidates", candidates },
+	{ "early-bytes", early_bytes },
+	{ "flood", flood },
+	{ "elsewhere", elsewhere },
+	{ "datagram", datagram },
+	{ "fast-open", fast_open },
+	{ "message", message },
 	{ "crash", crash },
 };
+
+static uint32_t armed; /* the connection whose DIALED or DONE will be a lie */
+
+static bool is_act(const struct conn *c, const char *act)
+{
+	const char *name = getenv("WEIR_TEST_MISBEHAVE");
+
+	return name && c->num == armed && str_eq(name, act);
+}
+
+/* after a true verdict: another address, a connection that was never asked for */
+bool misbehave_dialed(struct conn *c)
+{
+	static const uint8_t metadata[4] = { 169, 254, 169, 254 }, denied[4] = { 93, 184, 216, 36 },
+			     web[4] = { 93, 184, 216, 34 };
+
+	if (is_act(c, "dialed-metadata"))
+		dialed_as(c, c->num, metadata);
+	else if (is_act(c, "dialed-denied"))
+		dialed_as(c, c->num, denied);
+	else if (is_act(c, "wrong-conn"))
+		dialed_as(c, c->num + 100, web);
+	else
+		return false;
+	return true;
+}
+
+/* the verdict of a connection that is over, once more */
+bool misbehave_done(struct conn *c)
+{
+	static const uint8_t web[4] = { 93, 184, 216, 34 };
+
+	if (!is_act(c, "reused-verdict"))
+		return false;
+	armed = 0;
+	done_send(c, REASON_CLOSED);
+	dialed_as(c, c->num, web);
+	return true;
+}
 
 bool misbehave_ask(struct conn *c, const struct msg_ask *m)
 {
@@ -124,6 +313,7 @@ bool misbehave_ask(struct conn *c, const struct msg_ask *m)
 
 	if (!name || !strstr(m->host, "misbehave"))
 		return false;
+	armed = c->num;
 	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
 		if (str_eq(acts[i].name, name)) {
 			acts[i].act(c, m);

@@ -10,13 +10,29 @@ struct conn;
 struct msg_ask;
 
 #ifdef WEIR_TEST
+/** clock_read() - set clock_scale from WEIR_TEST_CLOCK, per cent */
+void clock_read(void);
 /** misbehave_ask() - instead of this ASK something else is sent. Return: false: behave */
 bool misbehave_ask(struct conn *c, const struct msg_ask *m);
+/** misbehave_dialed() / misbehave_done() - the same for DIALED and DONE of that connection */
+bool misbehave_dialed(struct conn *c);
+bool misbehave_done(struct conn *c);
 #else
+#define clock_read() ((void)0)
 static inline bool misbehave_ask(struct conn *c, const struct msg_ask *m)
 {
 	(void)c;
 	(void)m;
+	return false;
+}
+static inline bool misbehave_dialed(struct conn *c)
+{
+	(void)c;
+	return false;
+}
+static inline bool misbehave_done(struct conn *c)
+{
+	(void)c;
 	return false;
 }
 #endif

@@ -43,15 +43,18 @@ ssize_t reply_write(char *out, size_t room, const struct reply *r)
 		     "HTTP/1.1 %u %s\r\n"
 		     "Content-Type: text/plain; charset=utf-8\r\n"
 		     "Content-Length: %zu\r\n"
-		     "Proxy-Status: weir%s%s; details=\"%s\"\r\n"
+		     "Proxy-Status: weir%s%s%s%s%s; details=\"%s\"\r\n"
 		     "Cache-Control: no-store\r\n"
-		     "%s"
+		     "%s%s"
 		     "Connection: close\r\n"
 		     "\r\n"
 		     "%s",
 		     status, phrase_of(status), strlen(r->text), error ? "; error=" : "",
-		     error ? error : "", reason_name(r->reason),
-		     status == 503 ? "Retry-After: 1\r\n" : "", r->is_no_body ? "" : r->text);
+		     error ? error : "", r->rcode ? "; rcode=\"" : "", r->rcode ? r->rcode : "",
+		     r->rcode ? "\"" : "", reason_name(r->reason),
+		     status == 503 ? "Retry-After: 1\r\n" : "",
+		     status == 407 ? "Proxy-Authenticate: Basic realm=\"weir\"\r\n" : "",
+		     r->is_no_body ? "" : r->text);
 	return n < 0 || (size_t)n >= room ? -EMSGSIZE : n;
 }
 
@@ -102,6 +105,9 @@ const char *reply_todo(enum reason reason)
 		{ REASON_HEAD_TIMEOUT, "send the whole head within 10 s of its first byte" },
 		{ REASON_HEAD_TOO_LARGE, "keep the head of a request below 64 KiB" },
 		{ REASON_CONNECTION_LIMIT, "close connections, or try again" },
+		{ REASON_PROXY_AUTH, "use the whole URL that weir proxy printed when it started" },
+		{ REASON_UPSTREAM,
+		  "see the upstream line of the policy, and what that proxy allows" },
 		{ REASON_DNS_ERROR, spell },
 		{ REASON_DNS_TIMEOUT, spell },
 		{ REASON_CONNECT_REFUSED, see },

@@ -15,8 +15,9 @@
 struct reply {
 	unsigned status; /* 400-599; 0: the one that belongs to @reason */
 	enum reason reason;
-	const char *text; /* the body: three lines, each ended by LF; at most MSG_TEXT_MAX */
-	bool is_no_body;  /* the answer to HEAD: the length without the body */
+	const char *text;  /* the body: three lines, each ended by LF; at most MSG_TEXT_MAX */
+	const char *rcode; /* of a DNS answer, or NULL */
+	bool is_no_body;   /* the answer to HEAD: the length without the body */
 };
 
 /** reply_write() - Return: bytes written to @out, or -EMSGSIZE */

@@ -8,9 +8,10 @@ struct worker;
 /** worker_setup() - everything that must exist before the lock: loop, pools, c-ares.
  * Return: the worker, or NULL */
 struct worker *worker_setup(int monitor);
-/** worker_lock() - give up everything but what serving needs. Return: 0, or -errno */
-int worker_lock(void);
-/** worker_serve() - say READY and serve until the monitor ends it; never returns */
+/** worker_lock() - give up everything but what serving needs, and say READY in the midst of it: the
+ * descriptor that goes along cannot be sent any more afterwards. Return: 0, or -errno */
+int worker_lock(struct worker *w);
+/** worker_serve() - say READY, if that was not said, and serve until the monitor ends it; never returns */
 __attribute__((noreturn)) void worker_serve(struct worker *w);
 
 #endif

@@ -23,10 +23,15 @@
 #define DEALS_MAX 1024	/* questions and dials under way; more wait unread */
 #define PIPES_MAX 64	/* pooled pipes for splice */
 #define PEEK_MAX (HEAD_MAX + 1)
-#define REWRITE_ROOM 1024
-#define HEAD_S 10.  /* a head, from its first byte */
-#define IDLE_S 60.  /* no byte yet, or nothing between two requests */
-#define DIAL_S 30.  /* from the verdict to the connection, DNS included */
+#define REWRITE_ROOM 2048 /* Host; http://HOST:PORT and credentials for an upstream */
+#ifdef WEIR_TEST
+extern double clock_scale; /* WEIR_TEST_CLOCK: a test need not wait for a minute */
+#else
+#define clock_scale 1.
+#endif
+#define HEAD_S (10. * clock_scale) /* a head, from its first byte */
+#define IDLE_S (60. * clock_scale) /* no byte yet, or nothing between two requests */
+#define DIAL_S (30. * clock_scale) /* from the verdict to the connection, DNS included */
 #define SWEEP_S 0.1 /* a client that is not read for longer is watched for a reset */
 #define LINGER_S 2. /* after a refusal */
 #define LINGER_BYTES 262144
@@ -39,7 +44,7 @@ enum which { CLIENT, ORIGIN };
 /* A conn number lives from ASK to VERDICT (refused), GONE or DONE. @is_asked, @is_allowed and
  * @is_dialed say what the monitor was told or told us:
  *   HEAD <-> PARKED --ASK--> ASKED --VERDICT--> RESOLVING --CANDIDATES--> WAITING --DIAL--> DIALING
- *   --DIALED--> TUNNEL or HTTP (which goes back to HEAD after each exchange)
+ *   --DIALED--> [UPSTREAM -->] TUNNEL or HTTP (which goes back to HEAD after each exchange)
  *   any --refusal--> REPLY -> LINGER -> closed */
 enum conn_state {
 	CONN_HEAD,   /* waiting for a request head or reading one */
@@ -48,6 +53,7 @@ enum conn_state {
 	CONN_RESOLVING,
 	CONN_WAITING,
 	CONN_DIALING,
+	CONN_UPSTREAM, /* connected to the upstream proxy, which was asked to go on */
 	CONN_HTTP,
 	CONN_TUNNEL,
 	CONN_REPLY,  /* the refusal did not fit into the socket at once */
@@ -107,7 +113,20 @@ struct http {
 	bool is_resp_started; /* something was passed on: no refusal can follow */
 	bool is_resp_head_done, is_client_kept, is_reused;
 	bool is_switched; /* 101 was passed on */
+	bool is_upstream; /* the origin is the upstream proxy: absolute form */
 };
+
+/** struct first - a tunnel to a name until its client's first bytes were judged */
+struct first {
+	char host[HOST_MAX + 1];      /* canonical: what a ClientHello must name */
+	char sni[MSG_REJECT_MAX + 1]; /* what it did name, escaped; only when it is refused */
+	uint16_t port;
+	bool is_begun;	/* the first byte of a hello came */
+	bool is_passed; /* its rest in conn.head goes out, then all is over here */
+};
+
+/* SOCKS5: which of the client's two messages is awaited */
+enum socks_step { SOCKS_NONE, SOCKS_GREETING, SOCKS_REQUEST };
 
 struct conn {
 	struct worker *w;
@@ -115,21 +134,25 @@ struct conn {
 	struct conn *next_num; /* in the table of conn numbers */
 	struct side side[2];
 	ev_timer timer;
-	struct buf *head; /* a head that came in pieces, or a refusal that waits */
+	struct buf *head; /* a head or a hello that came in pieces, or a refusal that waits */
 	struct deal *deal;
 	struct http *http;
+	struct first *first;
 	struct dns_entry *dns; /* whose answer is awaited */
 	double active;	       /* ev_now() of the last byte, for `limit idle` */
 	uint32_t num, serial;
 	uint32_t head_len; /* of the head under way; it is in @head, or else still in the socket */
+			   /* of a hello: bytes without which it need not be looked at again */
 	uint32_t dropped;
 	uint8_t state, proto;
+	uint8_t socks; /* enum socks_step */
 	bool is_started; /* the head's first byte came */
 	bool is_asked, is_allowed, is_dialed;
 	bool is_over; /* one of the CONNS_OVER */
 	bool is_counted;
 	bool is_pending, is_hup_watched; /* see conn_watch_hup() */
 	bool is_head_method;		 /* HEAD: a refusal has no body */
+	bool is_sni_host;		 /* the tunnel's ClientHello names the verdict's host */
 };
 _Static_assert(sizeof(struct conn) <= 512, "an idle tunnel costs at most 512 bytes");
 
@@ -146,11 +169,13 @@ struct worker {
 	struct dns *dns;
 
 	ev_io listener[2];
+	bool is_unix[2]; /* weir proxy: that listener's clients must be the user's own */
+	uid_t uid;	 /* the user, as this process sees it */
 	int spare; /* given up for a moment when no descriptor is left */
 	ev_timer pause;
-	bool is_paused_full, is_paused_fds, is_stopping, is_exiting;
+	bool is_ready, is_paused_full, is_paused_fds, is_stopping, is_exiting;
 
-	struct pool conns, deals, https;
+	struct pool conns, deals, https, firsts;
 	struct pipe pipe[PIPES_MAX], *pipe_free[PIPES_MAX];
 	uint32_t npipe_free;
 	struct bufs bufs;
@@ -158,7 +183,8 @@ struct worker {
 	struct conn **by_num; /* num_mask + 1 buckets */
 	uint32_t num_mask, next_num, next_serial;
 	uint32_t conns_cap; /* what the descriptor limit allows */
-	uint32_t open, over, accepted, refused_limit;
+	uint32_t open, over, accepted;
+	uint32_t count[COUNT_COUNT];
 
 	ev_timer sweep;
 	ev_io hup_io; /* an epoll set that reports resets of sockets that are not read */
@@ -168,6 +194,7 @@ struct worker {
 	char *queue; /* messages the monitor has not taken yet */
 	size_t queue_start, queue_end;
 
+	const char *rcode; /* DNS, for the refusal being written; NULL: none */
 	char in[PEEK_MAX];
 	char out[HEAD_MAX + REWRITE_ROOM];
 };

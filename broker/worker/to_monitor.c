@@ -108,10 +108,12 @@ static void finish(struct worker *w)
 
 /* ---- the messages ---- */
 
-void ready_send(struct worker *w)
+void ready_send(struct worker *w, int listener)
 {
 	wr_open(&w->wr, MSG_READY, 0);
-	finish(w);
+	if (wr_send(&w->wr, w->monitor, &listener, listener >= 0) < 0)
+		worker_exit(w, 1);
+	w->is_ready = true;
 }
 
 void ask_send(struct conn *c, const struct msg_ask *m)
@@ -142,6 +144,8 @@ void dialed_send(struct conn *c, const struct addr *addr)
 	struct msg_dialed m = { .addr = *addr };
 
 	c->is_dialed = true;
+	if (misbehave_dialed(c))
+		return;
 	wr_open(&c->w->wr, MSG_DIALED, c->num);
 	msg_put_dialed(&c->w->wr, &m);
 	finish(c->w);
@@ -155,8 +159,13 @@ void done_send(struct conn *c, enum reason reason)
 		.requests = c->proto == PROTO_HTTP ? (c->http ? c->http->requests : 0)
 						   : c->is_dialed,
 		.reason = (uint8_t)reason,
+		.sni_host = c->is_sni_host,
 	};
 
+	if (c->first)
+		memcpy(m.sni, c->first->sni, sizeof(m.sni));
+	if (misbehave_done(c))
+		return;
 	wr_open(&c->w->wr, MSG_DONE, c->num);
 	msg_put_done(&c->w->wr, &m);
 	finish(c->w);
@@ -173,12 +182,18 @@ void stats_send(struct worker *w)
 	struct msg_stats m = {
 		.open = w->open,
 		.accepted = w->accepted,
-		.refused_limit = w->refused_limit,
 	};
 
+	memcpy(m.count, w->count, sizeof(m.count));
 	wr_open(&w->wr, MSG_STATS, 0);
 	msg_put_stats(&w->wr, &m);
 	finish(w);
+}
+
+void stats_count(struct worker *w, enum msg_count what)
+{
+	w->count[what]++;
+	stats_later(w);
 }
 
 void stats_later(struct worker *w)

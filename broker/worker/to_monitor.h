@@ -11,7 +11,8 @@ int to_monitor_init(struct worker *w);
 /** to_monitor_flush() - send what waits, @wait_ms at most. Return: true when nothing is left */
 bool to_monitor_flush(struct worker *w, int wait_ms);
 
-void ready_send(struct worker *w);
+/** ready_send() - the first message. @listener answers this process's connect() calls; -1: none */
+void ready_send(struct worker *w, int listener);
 void ask_send(struct conn *c, const struct msg_ask *m);
 void reject_send(struct conn *c, const struct msg_reject *m);
 void candidates_send(struct conn *c, const struct msg_candidates *m);
@@ -19,6 +20,8 @@ void dialed_send(struct conn *c, const struct addr *addr);
 void done_send(struct conn *c, enum reason reason);
 void gone_send(struct conn *c);
 void stats_send(struct worker *w);
+/** stats_count() - a limit was met once more */
+void stats_count(struct worker *w, enum msg_count what);
 /** stats_later() - STATS within a second, however often something changes */
 void stats_later(struct worker *w);
 

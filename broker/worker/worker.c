@@ -17,11 +17,13 @@
 #include "broker/worker/conn.h"
 #include "broker/worker/dns.h"
 #include "broker/worker/from_monitor.h"
+#include "broker/worker/misbehave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/serve.h"
 #include "broker/worker/to_monitor.h"
 #include "common/filter.h"
 #include "common/lock.h"
+#include "common/scope.h"
 
 /* Linux 6.3, newer than Debian 12's headers */
 #define SET_MDWE 65
@@ -94,6 +96,8 @@ struct worker *worker_setup(int monitor)
 	if (w == MAP_FAILED)
 		return NULL;
 	w->monitor = monitor;
+	clock_read();
+	w->uid = geteuid();
 	w->config.connections = DEFAULT_CONNECTIONS;
 	/* splice(2) into a socket that is gone raises it on some kernels */
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || lock_rlimits(&limits) < 0)
@@ -104,7 +108,19 @@ struct worker *worker_setup(int monitor)
 	return w;
 }
 
-int worker_lock(void)
+/* From here on the monitor answers for each connect(). Another listener may be there already (a
+ * container of its own): then nobody does, and the monitor says so. */
+static int lock_connects(struct worker *w)
+{
+	SCOPED_FD int listener = filter_listen(&filter_connect);
+
+	if (listener < 0 && listener != -EBUSY)
+		return listener;
+	ready_send(w, listener);
+	return 0;
+}
+
+int worker_lock(struct worker *w)
 {
 	static const struct lock_limits limits = {
 		.nproc_zero = true,
@@ -123,12 +139,14 @@ int worker_lock(void)
 		r = lock_landlock(LOCK_NOTHING_FS | LOCK_NO_BIND | LOCK_SCOPES);
 		r = r < 0 ? r : 0;
 	}
+	r = r < 0 ? r : lock_connects(w);
 	return r < 0 ? r : filter_load(&filter_worker);
 }
 
 void worker_serve(struct worker *w)
 {
-	ready_send(w);
+	if (!w->is_ready)
+		ready_send(w, -1);
 	(void)ev_run(w->loop, 0);
 	worker_exit(w, 1); /* the monitor's watcher never stops */
 }
@@ -137,7 +155,7 @@ void worker_main(int monitor)
 {
 	struct worker *w = worker_setup(monitor);
 
-	if (!w || worker_lock() < 0)
+	if (!w || worker_lock(w) < 0)
 		_exit(1);
 	worker_serve(w);
 }

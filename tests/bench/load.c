@@ -77,7 +77,8 @@ static void write_all(int fd, const char *p, size_t n)
 
 /* ---- origin ---- */
 
-static void stream_child(int c, const char *line)
+/* @extra: bytes of the stream that came with the line */
+static void stream_child(int c, const char *line, size_t extra)
 {
 	unsigned long long n = strtoull(line + 2, NULL, 10);
 
@@ -90,6 +91,7 @@ static void stream_child(int c, const char *line)
 			n -= k;
 		}
 	} else {
+		n -= extra;
 		while (n) {
 			ssize_t k = read(c, chunk, n < CHUNK ? (size_t)n : CHUNK);
 
@@ -116,7 +118,7 @@ static void serve_ready(int ep, int c)
 	b[n] = '\0';
 	if (b[0] == 'D' || b[0] == 'U') {
 		if (fork() == 0)
-			stream_child(c, b);
+			stream_child(c, b, (size_t)(b + n - strchrnul(b, '\n') - 1));
 		(void)epoll_ctl(ep, EPOLL_CTL_DEL, c, NULL);
 		(void)close(c);
 		return;
@@ -222,7 +224,6 @@ static void do_stream(const char *host, const char *way, unsigned long long byte
 			left -= (unsigned long long)k;
 		}
 	} else {
-		(void)usleep(2000); /* the origin reads its line alone */
 		t = now();
 		while (left) {
 			size_t k = left < CHUNK ? (size_t)left : CHUNK;

@@ -38,6 +38,7 @@ def test_b1_8_mib_both_directions_at_once(sb, origin):
     got = sb.py("""
         s, st, h, rest = connect("allowed.example.org:%d" % port)
         t = threading.Thread(target=lambda: (send_pattern(s, n), s.shutdown(socket.SHUT_WR)))
+        pend = [rest] if rest else []
         t.start()
         result = st, check_pattern(tail(s, rest))
         t.join(); s.close()

@@ -611,20 +611,3 @@ def test_the_ipv6_listener_serves_too(sb):
     st, _, _ = sb.py("result = talk(d, addr=('::1', 3128))",
                      d=req("http://allowed.example.org/", "GET", "Connection: close"))
     assert st == 200
-
-
-def test_socks5_is_refused_or_served_but_never_open(sb):
-    """SOCKS5 comes later: until then a greeting is not a way around the policy"""
-    got = sb.py("""
-        s = proxy(); s.sendall(b"\\x05\\x01\\x00")
-        s.settimeout(12)
-        try:
-            first = s.recv(2)
-            if first == b"\\x05\\x00":
-                s.sendall(b"\\x05\\x01\\x00\\x03\\x12denied.example.net\\x00\\x50")
-                first += s.recv(10)
-        except OSError as e:
-            first = b"closed"
-        result = first
-    """)
-    assert not got.startswith(b"\x05\x00\x05\x00"), got

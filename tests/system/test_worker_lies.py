@@ -16,7 +16,10 @@ SECRET = "PLANTED-9f3b1c77-in-the-environment"
 LIAR = "misbehave.example.org"
 
 LIES = ["forged-dialed", "truncated", "oversized", "unknown-type", "wrong-direction", "wrong-state",
-        "reused-conn", "surprise-fd", "control-byte", "crash"]
+        "reused-conn", "surprise-fd", "control-byte", "crash", "reordered", "unasked-candidates",
+        "early-bytes", "flood", "datagram", "fast-open", "message"]
+# told after a true verdict: the honest part of the connection was allowed, and may have been dialled
+LATE = ["dialed-metadata", "dialed-denied", "wrong-conn", "reused-verdict"]
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +58,49 @@ def test_a13_the_monitor_kills_a_worker_that_breaks_the_protocol(net, lie):
             assert done.status == 0, done
         tried = {t for t in cap.seen() if t[0] == "tcp"}
     assert tried <= {("tcp", "93.184.216.34", 80)}, tried
+
+
+def test_a13_a_taken_over_worker_connects_to_nothing_that_no_verdict_names(net):
+    """Its connect() is judged by the monitor: this machine, the LAN, metadata, a denied host, another
+    port, a name server's other port: EPERM, and no packet leaves"""
+    with net.capture() as cap:
+        with net.inside(allow=[HOST, LIAR], test=True, env={"WEIR_TEST_MISBEHAVE": "elsewhere"}) as sb:
+            sb.start("result = refused('misbehave.example.org:80')")
+            told = sb.wait_audit(lambda r: str(r.get("host", "")).startswith("refused-"))
+            assert told[0]["host"] == "refused-10-of-10", told
+            bad = sb.wait_audit(lambda r: r["event"] == "worker_connect_refused")
+            assert {"addr": "169.254.169.254", "port": 80}.items() <= bad[3].items(), bad
+        assert {t for t in cap.seen() if t[1] != "10.77.0.2" or t[2] != 53} == set()
+
+
+@pytest.mark.parametrize("lie", LATE)
+def test_a13_a_lie_after_a_true_verdict_is_one_too(net, lie):
+    """An address that no verdict named, a connection never asked for, a verdict used twice"""
+    with net.inside("--deny", "93.184.216.36", allow=[HOST, LIAR], test=True,
+                    env={"WEIR_TEST_MISBEHAVE": lie}) as sb:
+        got = sb.py("""
+            def get(name):
+                try:
+                    s, st, h, rest = connect(name + ".example.org:80", timeout=20)
+                    if st == 200:
+                        s.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n")
+                        rest += read_all(s)
+                    s.close()
+                    return rest
+                except OSError as e:
+                    return errno.errorcode.get(e.errno, str(e)).encode()
+            first = get("misbehave")
+            for i in range(50):
+                second = get("allowed")
+                if second.endswith(b"allowed /\\n"): break
+                time.sleep(0.1)
+            result = first, second
+        """)
+        assert got[1].endswith(b"allowed /\n"), got
+        bad = sb.wait_audit(lambda r: r["event"] == "protocol_error")
+        assert [b["message"] for b in bad] == ["DIALED"], bad
+        assert sb.wait_audit(lambda r: r["event"] == "worker_replaced")
+        assert sb.close().status == 0
 
 
 def test_a13_the_shipped_program_does_not_read_the_test_switches(net):

@@ -29,7 +29,7 @@
 #endif
 
 static const struct filter_prog *const linked[] = {
-	&filter_nursery, &filter_worker,  &filter_shim,
+	&filter_nursery, &filter_worker,  &filter_connect, &filter_shim,
 	&filter_keeper,	 &filter_monitor, &filter_command,
 };
 static_assert(ARRAY_LEN(linked) == ARRAY_LEN(tables), "each table has its program");
@@ -200,8 +200,9 @@ static uint32_t table_says(const struct table *t, const struct seccomp_data *d)
 
 	for (size_t i = 0; i < t->n; i++) {
 		const struct filter_rule *r = &t->rules[i];
-		uint32_t out = r->when.fail ? SECCOMP_RET_ERRNO | (uint32_t)r->when.fail
-					    : SECCOMP_RET_ALLOW;
+		uint32_t out = r->when.fail == FILTER_NOTIFY ? SECCOMP_RET_USER_NOTIF
+			       : r->when.fail ? SECCOMP_RET_ERRNO | (uint32_t)r->when.fail
+					      : SECCOMP_RET_ALLOW;
 
 		if (r->call != d->nr || (r->when.n > 0 && !holds(&r->when.arg[0], d)) ||
 		    (r->when.n > 1 && !holds(&r->when.arg[1], d)))

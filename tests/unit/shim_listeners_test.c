@@ -96,6 +96,8 @@ static void connect_body(void)
 					     .sin6_port = htons(SHIM_PORT),
 					     .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 	int fds[2] = { -1, -1 }, client, got;
+	struct linger linger = { 0 };
+	socklen_t len = sizeof(linger);
 
 	NEED(netlink_lo_up() == 0);
 	if (shim_listeners(fds) < 2)
@@ -105,6 +107,9 @@ static void connect_body(void)
 	NEED(connect(client, (const struct sockaddr *)&mapped, sizeof(mapped)) == 0);
 	NEED((got = accept(fds[1], NULL, NULL)) >= 0); /* right after lo came up: no wait for DAD */
 	NEED(accept(fds[0], NULL, NULL) < 0);
+	/* inherited: should its server die, the client sees a reset */
+	NEED(getsockopt(got, SOL_SOCKET, SO_LINGER, &linger, &len) == 0);
+	NEED(linger.l_onoff == 1 && linger.l_linger == 0);
 	(void)close(got);
 }
 

@@ -37,10 +37,15 @@ struct room {
 static ssize_t hear_any(struct room *n, int sock)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
-	size_t nfds = 0;
+	size_t nfds = 1;
+	int fd = -1; /* READY brings the listener for the worker's connect() calls */
+	ssize_t len;
 
 	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-	return fd_recv(sock, n->buf, sizeof(n->buf), NULL, &nfds);
+	len = fd_recv(sock, n->buf, sizeof(n->buf), &fd, &nfds);
+	if (nfds)
+		(void)close(fd);
+	return len;
 }
 
 static void hear(struct room *n, int sock, enum msg_type type)

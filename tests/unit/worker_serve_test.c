@@ -10,12 +10,14 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -67,20 +69,49 @@ static void wait_for(int fd, short events)
 	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
 }
 
+/* The monitor's part of each connect(): here every one goes on. Ends with the worker. */
+static void answer_connects(int fd)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0 && (dup2(fd, 3) < 0 || close_range(4, ~0U, 0) < 0))
+		_exit(1);
+	for (; pid == 0;) {
+		struct seccomp_notif q = { 0 };
+		struct seccomp_notif_resp go = { .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
+		struct pollfd p = { .fd = 3, .events = POLLIN };
+
+		(void)prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
+		if (poll(&p, 1, -1) < 0 || (p.revents & POLLHUP))
+			_exit(0);
+		if (ioctl(3, SECCOMP_IOCTL_NOTIF_RECV, &q) < 0)
+			continue;
+		go.id = q.id;
+		(void)ioctl(3, SECCOMP_IOCTL_NOTIF_SEND, &go);
+	}
+	(void)close(fd);
+}
+
 /* The next message, which must be of @type. */
 static void hear(struct world *w, enum msg_type type)
 {
-	size_t nfds = 0;
+	size_t nfds;
 	ssize_t n;
+	int fd = -1;
 
 	do {
+		nfds = 1;
 		wait_for(w->sock, POLLIN);
-		n = fd_recv(w->sock, w->buf, sizeof(w->buf), NULL, &nfds);
+		n = fd_recv(w->sock, w->buf, sizeof(w->buf), &fd, &nfds);
 		assert_true(n > 0);
 		assert_int_equal(msg_open(&w->h, &w->r, w->buf, (size_t)n), 0);
 	} while (w->h.type == MSG_STATS && type != MSG_STATS);
 	if (w->h.type != type)
 		fail_msg("message %d, not %d", w->h.type, type);
+	assert_true(nfds == 0 || type == MSG_READY);
+	if (nfds)
+		answer_connects(fd);
 }
 
 static void tell(struct world *w)
@@ -120,8 +151,10 @@ static void worker_begin(struct world *w)
 
 static void listen_to(struct world *w)
 {
+	static const struct linger hard = { .l_onoff = 1 }; /* as the shim makes them */
 	int l = listener(&w->port);
 
+	assert_int_equal(setsockopt(l, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), 0);
 	wr_open(&w->wr, MSG_LISTEN, 0);
 	assert_int_equal(wr_send(&w->wr, w->sock, &l, 1), 0);
 	(void)close(l);
@@ -454,6 +487,27 @@ static void reset_stays_a_reset(void **state)
 	expect_reset(fd[0]);
 	done(w, conn, REASON_ORIGIN_RESET, NULL);
 	(void)close(fd[0]);
+}
+
+/* Not an orderly end: what is cut off must not look complete. */
+static void dead_worker_resets_both_sides(void **state)
+{
+	struct world *w = *state;
+	int fd[2], half;
+
+	(void)tunnel(w, fd, "");
+	say(fd[0], "half of");
+	expect(fd[1], "half of");
+	half = client(w);
+	say(half, "CONNECT a:1 HTTP/1.1\r\n");
+	(void)tunnel(w, (int[2]){ -1, -1 }, ""); /* the half head was read: its turn came before */
+	assert_int_equal(kill(w->pid, SIGKILL), 0);
+	expect_reset(fd[0]);
+	expect_reset(fd[1]);
+	expect_reset(half);
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	(void)close(half);
 }
 
 static void cut_resets_both_sides(void **state)
@@ -1032,6 +1086,7 @@ int main(void)
 		TEST(bytes_sent_with_the_head_arrive_first),
 		TEST(half_close_keeps_the_other_direction),
 		TEST(reset_stays_a_reset),
+		TEST(dead_worker_resets_both_sides),
 		TEST(cut_resets_both_sides),
 		TEST(cut_ends_an_exchange_and_what_is_kept_alive),
 		TEST(cut_of_a_tunnel_drops_what_is_in_its_pipe),

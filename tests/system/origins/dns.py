@@ -7,7 +7,7 @@ import threading
 import time
 
 A, AAAA = 1, 28
-NXDOMAIN, SERVFAIL, DROP = "NXDOMAIN", "SERVFAIL", "DROP"
+NXDOMAIN, SERVFAIL, REFUSED, DROP = "NXDOMAIN", "SERVFAIL", "REFUSED", "DROP"
 
 
 def _name_at(msg, at):
@@ -21,10 +21,12 @@ def _name_at(msg, at):
 
 class Dns:
     """zone[name] is a list of addresses; or a list of such lists, one for each query of a type
-    (the last one stays); or NXDOMAIN, SERVFAIL, DROP. Unknown names are NXDOMAIN."""
+    (the last one stays); or NXDOMAIN, SERVFAIL, REFUSED, DROP; or {A: …, AAAA: …} of these.
+    Unknown names are NXDOMAIN. Names in .truncated are answered whole over TCP alone."""
 
     def __init__(self, udp, tcp, ttl=60):
         self.zone, self.queries, self.ttl = {}, [], ttl
+        self.truncated = set()
         self.udp, self.tcp = udp, tcp
         self.cond = threading.Condition()
         self._used = {}
@@ -66,6 +68,8 @@ class Dns:
         with self.cond:
             self.queries.append({"name": name, "type": qtype, "id": qid, "proto": proto})
             value = self.zone.get(name, NXDOMAIN)
+            if isinstance(value, dict):
+                value = value.get(qtype, [])
             if isinstance(value, list) and value and isinstance(value[0], list):
                 n = self._used.get((name, qtype), 0)
                 self._used[(name, qtype)] = n + 1
@@ -73,7 +77,9 @@ class Dns:
             self.cond.notify_all()
         if value == DROP:
             return None
-        rcode = {NXDOMAIN: 3, SERVFAIL: 2}.get(value, 0) if isinstance(value, str) else 0
+        if name in self.truncated and proto == "udp":
+            return struct.pack("!HHHHHH", qid, 0x8380, 1, 0, 0, 0) + msg[12:at + 4]
+        rcode = {NXDOMAIN: 3, SERVFAIL: 2, REFUSED: 5}.get(value, 0) if isinstance(value, str) else 0
         records = []
         if not rcode:
             for a in value:

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/connects.c - where the worker's sockets may connect to.
+ * The worker parses hostile bytes and has the host's network; this is what it may not do with it.
+ * Its connect() stops in the kernel (seccomp_unotify(2)) until the monitor has read the address out
+ * of its memory and judged it. The worker is one thread that shares no memory and cannot run while
+ * its call waits, so that what was read is what the kernel takes when it goes on.
+ * A refused call fails with EPERM and is recorded; an honest worker makes none. */
+#include "broker/monitor/connects.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <linux/seccomp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "broker/monitor/monitor.h"
+#include "broker/monitor/record.h"
+#include "broker/monitor/state.h"
+#include "common/err.h"
+#include "common/scope.h"
+#include "policy/policy.h"
+
+#define RECORDS_MAX 16 /* of refused calls, for one worker */
+
+static bool in_conn(struct monitor *m, const struct conn *c, const struct addr *a, uint16_t port)
+{
+	const struct policy_upstream *up = policy_upstream(m->run->policy);
+	bool is_up = c->flags & VERDICT_UPSTREAM;
+	const struct policy_rule *by = NULL;
+
+	if (port != (is_up && up ? up->port : c->target.port))
+		return false;
+	for (size_t i = 0; i < c->nallowed; i++) {
+		if (addr_eq(&c->allowed[i], a))
+			return true;
+	}
+	return c->state == CONN_ALLOWED && addr_class_of(a) == ADDR_PUBLIC &&
+	       !monitor_is_own(m, a) &&
+	       policy_judge_addr(m->policy, &c->target, &c->match, a, false, &by) ==
+		       REASON_NONE;
+}
+
+bool connects_allowed(struct monitor *m, const struct addr *a, uint16_t port)
+{
+	struct conn *c;
+
+	if (resolv_has(&m->resolv, a, port))
+		return true;
+	TAILQ_FOREACH (c, &m->conns.undialed, undialed) {
+		if (in_conn(m, c, a, port))
+			return true;
+	}
+	return false;
+}
+
+static void refused(struct monitor *m, const struct addr *a, uint16_t port)
+{
+	char text[ADDR_TEXT_MAX] = "unknown";
+
+	if (m->connects_refused++ >= RECORDS_MAX)
+		return;
+	if (a->family)
+		(void)addr_format(a, text);
+	record_event(m, "worker_connect_refused",
+		     json_pack("{s:s, s:i}", "addr", text, "port", (int)port));
+}
+
+/* Nobody may look at another process here (yama's ptrace_scope 3): no call can be judged. */
+static void give_up(struct monitor *m)
+{
+	if (m->is_unjudged)
+		return;
+	m->is_unjudged = true;
+	record_event(m, "worker_unjudged", NULL);
+	if (m->run->verbose)
+		note("this machine does not let the monitor judge where its worker connects to");
+}
+
+/* Return: 0: the call goes on, or the errno that it fails with */
+static int judge(struct monitor *m, const struct seccomp_notif *q)
+{
+	struct sockaddr_storage ss = { .ss_family = AF_UNSPEC };
+	size_t len = q->data.args[2] < sizeof(ss) ? (size_t)q->data.args[2] : sizeof(ss);
+	struct iovec here = { &ss, len };
+	struct iovec there = { (void *)(uintptr_t)q->data.args[1], len };
+	struct addr a = { 0 };
+	uint16_t port = 0;
+
+	if (process_vm_readv((pid_t)q->pid, &here, 1, &there, 1, 0) != (ssize_t)len) {
+		if (errno != EPERM)
+			return EFAULT;
+		give_up(m);
+		return 0;
+	}
+	if (len >= sizeof(struct sockaddr_in) &&
+	    (ss.ss_family != AF_INET6 || len >= sizeof(struct sockaddr_in6)) &&
+	    addr_from_sockaddr(&a, &port, (const struct sockaddr *)&ss) == 0 &&
+	    connects_allowed(m, &a, port))
+		return 0;
+	refused(m, &a, port);
+	return EPERM;
+}
+
+static void on_notify(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct monitor *m = io->data;
+	struct seccomp_notif q = { 0 };
+	struct seccomp_notif_resp answer = { 0 };
+	int r;
+
+	(void)revents;
+	if (ioctl(io->fd, SECCOMP_IOCTL_NOTIF_RECV, &q) < 0) {
+		if (errno != EINTR && errno != ENOENT)
+			ev_io_stop(loop, io); /* it is gone: its socket says so too */
+		return;
+	}
+	r = judge(m, &q);
+	/* still the one that was read: no other process has its number meanwhile */
+	if (ioctl(io->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &q.id) < 0)
+		return;
+	answer.id = q.id;
+	answer.error = -r;
+	answer.flags = r == 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
+	(void)ioctl(io->fd, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+}
+
+void connects_watch(struct monitor *m, int fd)
+{
+	scope_close(&m->connects_fd); /* of a worker that is dead by now */
+	m->connects_fd = fd;
+	m->connects_refused = 0;
+	if (fd < 0) {
+		give_up(m);
+		return;
+	}
+	ev_io_init(&m->connects, on_notify, fd, EV_READ);
+	m->connects.data = m;
+	ev_io_start(m->loop, &m->connects);
+}
+
+void connects_stop(struct monitor *m)
+{
+	if (m->connects_fd >= 0)
+		ev_io_stop(m->loop, &m->connects);
+}

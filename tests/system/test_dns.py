@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: ISC
+"""Names to addresses: what the servers say is what the client is told, and soon"""
+import socket
+import time
+
+import pytest
+
+from origins import dns as dns_mod
+from origins import tcp as tcp_mod
+from origins.dns import A, AAAA, DROP, NXDOMAIN, REFUSED, SERVFAIL
+
+HOST = "allowed.example.org"
+WEB, WEB2 = "93.184.216.34", "93.184.216.35"
+
+
+@pytest.fixture(scope="module")
+def net(world):
+    world.web = world.http(WEB, 80, "allowed")
+    world.second = world.http(WEB2, 80, "other")
+    world.dns2 = dns_mod.Dns(world.make("net", socket.AF_INET, socket.SOCK_DGRAM,
+                                        bind=("93.184.216.41", 53)),
+                             world.make("net", socket.AF_INET, socket.SOCK_STREAM,
+                                        bind=("93.184.216.41", 53), listen=64))
+    return world
+
+
+@pytest.fixture(autouse=True)
+def _resolv(world):
+    yield
+    resolv(world, "nameserver 10.77.0.2\n")
+
+
+def resolv(world, text):
+    """As a program that writes resolv.conf does it: a new file moved into place"""
+    q = world.path("/etc/resolv.conf")
+    new = q.with_name("resolv.new")
+    new.write_text(text, encoding="utf-8")
+    new.rename(q)
+
+
+def name(world, value, server=None):
+    n = f"{tcp_mod.unique()}.example.org"
+    (server or world.dns).set(n, value)
+    return n
+
+
+GET = """
+t = time.monotonic()
+s, st, h, rest = connect(a + ":80", timeout=60)
+if st == 200:
+    s.sendall(b"GET /x HTTP/1.0\\r\\n\\r\\n")
+    rest += read_all(s)
+s.close()
+result = st, h.get("proxy-status", ""), rest.decode(), time.monotonic() - t
+"""
+
+
+@pytest.mark.parametrize("value,word", [(NXDOMAIN, "NXDOMAIN"), (SERVFAIL, "SERVFAIL"),
+                                        (REFUSED, "REFUSED"),
+                                        ({A: SERVFAIL, AAAA: []}, "SERVFAIL")])
+def test_a_name_that_does_not_resolve_is_502_with_the_rcode_at_once(net, value, word):
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, status, body, took = sb.py(GET, a=name(net, value))
+    assert st == 502 and word in body.split("\n")[0], (st, body)
+    assert f'error=dns_error; rcode="{word}"; details="dns_error"' in status, status
+    assert took < 2, took
+
+
+def test_a_name_without_an_address_is_502_without_an_rcode(net):
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, status, body, _ = sb.py(GET, a=name(net, []))
+    assert st == 502 and "has no address" in body and "rcode" not in status, (status, body)
+
+
+def test_no_answer_is_504(net):
+    with net.inside(allow=[".example.org:80"], test=True, env={"WEIR_TEST_CLOCK": "5"}) as sb:
+        st, status, body, took = sb.py(GET, a=name(net, DROP))
+        assert st == 504 and "error=dns_timeout" in status, (st, status, body)
+        assert 1.2 < took < 5, took
+        done = sb.close()
+    assert [r["reason"] for r in done.audit if r["event"] == "end"] == ["dns_timeout"]
+
+
+@pytest.mark.parametrize("dead", ["192.0.2.1", "10.77.0.1"])
+def test_a_second_server_answers_for_one_that_is_dead(net, dead):
+    """one that drops every packet, one whose machine says that nothing listens"""
+    resolv(net, f"nameserver {dead}\nnameserver 10.77.0.2\n")
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, _, body, took = sb.py(GET, a=name(net, [WEB]))
+    assert st == 200 and body.endswith("allowed /x\n"), (st, body)
+    assert took < (1 if dead == "10.77.0.1" else 4), took
+
+
+def test_a_second_server_answers_for_one_that_fails(net):
+    n = name(net, [WEB])
+    net.dns2.set(n, SERVFAIL)
+    resolv(net, "nameserver 93.184.216.41\nnameserver 10.77.0.2\n")
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, _, body, took = sb.py(GET, a=n)
+    assert st == 200 and took < 1, (st, body, took)
+
+
+def test_a_truncated_answer_is_asked_for_over_tcp(net):
+    n, at = name(net, [WEB]), net.dns.mark()
+    net.dns.truncated.add(n)
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, _, body, _ = sb.py(GET, a=n)
+    assert st == 200, body
+    assert {q["proto"] for q in net.dns.queries[at:] if q["name"] == n} == {"udp", "tcp"}
+
+
+def test_an_answer_serves_until_its_ttl_is_over(net):
+    n, at = name(net, [WEB]), net.dns.mark()
+    net.dns.ttl = 2
+    try:
+        with net.inside(allow=[".example.org:80"]) as sb:
+            for _ in range(5):
+                assert sb.py(GET, a=n)[0] == 200
+            assert net.dns.names(at).count(n) == 2, "one query a family"
+            net.dns.set(n, [WEB2])
+            time.sleep(2.1)
+            assert sb.py(GET, a=n)[2].endswith("other /x\n")
+            assert net.dns.names(at).count(n) == 4
+    finally:
+        net.dns.ttl = 60
+
+
+@pytest.mark.parametrize("value", [NXDOMAIN, SERVFAIL])
+def test_a_failure_is_not_remembered(net, value):
+    n = name(net, value)
+    with net.inside(allow=[".example.org:80"]) as sb:
+        assert sb.py(GET, a=n)[0] == 502
+        net.dns.set(n, [WEB])
+        assert sb.py(GET, a=n)[0] == 200
+
+
+def test_a_server_that_never_answers_for_ipv6_delays_nothing(net):
+    with net.inside(allow=[".example.org:80"]) as sb:
+        assert sb.py(GET, a=HOST)[0] == 200
+        for value in ({A: [WEB], AAAA: DROP}, {A: [WEB], AAAA: SERVFAIL}):
+            st, _, body, took = sb.py(GET, a=name(net, value))
+            assert st == 200 and took < 0.3, (value, st, body, took)
+
+
+def test_resolv_conf_is_followed(net):
+    """the next question goes to the new server, and what the old one said is forgotten"""
+    n = name(net, [WEB])
+    net.dns2.set(n, [WEB2])
+    with net.inside(allow=[".example.org:80"]) as sb:
+        assert sb.py(GET, a=n)[2].endswith("allowed /x\n")
+        resolv(net, "nameserver 93.184.216.41\n")
+        assert sb.py(GET, a=n)[2].endswith("other /x\n")
+        resolv(net, "nameserver 10.77.0.2\n")
+        assert sb.py(GET, a=n)[2].endswith("allowed /x\n")
+
+
+def test_new_servers_wait_for_queries_under_way_but_not_for_ever(net):
+    stuck, n = name(net, DROP), name(net, NXDOMAIN)
+    net.dns2.set(n, [WEB2])
+    with net.inside(allow=[".example.org:80"]) as sb:
+        sb.py("global t; t = threading.Thread(target=lambda: refused(a + ':80')); t.start()", a=stuck)
+        net.dns.wait(stuck)
+        resolv(net, "nameserver 93.184.216.41\n")
+        st, _, body, took = sb.py(GET, a=n)
+        assert st == 200 and body.endswith("other /x\n") and took < 8, (st, body, took)
+
+
+def test_queries_under_way_end_with_the_server_they_were_sent_to(net):
+    slow, n = name(net, DROP), name(net, NXDOMAIN)
+    net.dns2.set(n, [WEB2])
+    with net.inside(allow=[".example.org:80"]) as sb:
+        sb.start(GET, a=slow)
+        net.dns.wait(slow)
+        net.dns.set(slow, [WEB])	# the next try of the same query
+        resolv(net, "nameserver 93.184.216.41\n")
+        st, _, body, _ = sb.answer()
+        assert st == 200 and body.endswith("allowed /x\n"), (st, body)
+        assert sb.py(GET, a=n)[2].endswith("other /x\n")
+
+
+# ---- single labels ----
+
+def test_a_search_domain_counts_where_a_rule_names_the_result_in_full(net):
+    net.dns.set("db.lab.example.org", [WEB])
+    resolv(net, "search corp.example.org lab.example.org\nnameserver 10.77.0.2\n")
+    at = net.dns.mark()
+    with net.inside(allow=["db.lab.example.org:80"]) as sb:
+        st, _, body, _ = sb.py(GET, a="db")
+        assert st == 200 and body.endswith("allowed /x\n"), (st, body)
+        assert sb.py(GET, a="DB.")[0] == 200
+        assert sb.py(GET, a="other")[0] == 403
+        done = sb.close()
+    assert set(net.dns.names(at)) == {"db.lab.example.org"}
+    assert {r.get("host") for r in done.audit if r["event"] == "end"} == {"db.lab.example.org"}
+
+
+@pytest.mark.parametrize("rule", [".lab.example.org:80", "*:80", "*.example.org:80"])
+def test_a_wider_rule_makes_no_search(net, rule):
+    net.dns.set("db.lab.example.org", [WEB])
+    resolv(net, "search lab.example.org\nnameserver 10.77.0.2\n")
+    at = net.dns.mark()
+    with net.inside(allow=[rule]) as sb:
+        assert sb.py(GET, a="db")[0] == (502 if rule == "*:80" else 403)
+    assert "db.lab.example.org" not in net.dns.names(at)
+
+
+def test_what_the_hosts_file_knows_is_not_searched_for(net):
+    net.hosts(f"{WEB2} db\n")
+    resolv(net, "search lab.example.org\nnameserver 10.77.0.2\n")
+    try:
+        with net.inside(allow=["db.lab.example.org:80", "db:80"]) as sb:
+            assert sb.py(GET, a="db")[2].endswith("other /x\n")
+    finally:
+        net.hosts("")
