@@ -338,6 +338,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.verbose = t->verbose;
 	run.sandbox_start = sandbox_start;
 	run.nursery_start = nursery_start;
+	run.guard_start = guard_start;
 	run.reload = follow_reload;
 	run.files = follow_files;
 	run.live = &live;

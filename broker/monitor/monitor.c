@@ -372,7 +372,7 @@ static void limit_tell(const struct monitor *m)
 		     want);
 }
 
-static int nursery_begin(struct monitor *m, struct err *e)
+static int nursery_begin(struct monitor *m, bool listed, struct err *e)
 {
 	pid_t pid;
 	int sv[2], r;
@@ -381,7 +381,8 @@ static int nursery_begin(struct monitor *m, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");
 	m->nursery_sock = sv[0];
-	r = m->run->nursery_start(sv[1], &pid, &m->nursery_pidfd, e);
+	r = (listed ? m->run->nursery_start : m->run->guard_start)(sv[1], &pid, &m->nursery_pidfd,
+								     e);
 	(void)close(sv[1]);
 	if (r < 0)
 		return r;
@@ -439,7 +440,7 @@ static int guard_begin(struct monitor *m, bool listed, struct err *e)
 	entry_open_or_tell(m);
 	if (!listed && m->entry.dir < 0)
 		return 0;
-	r = nursery_begin(m, listed ? e : &why);
+	r = nursery_begin(m, listed, listed ? e : &why);
 	if (r < 0 && listed)
 		return r;
 	if (r == 0 && m->entry.dir >= 0) {

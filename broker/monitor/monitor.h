@@ -32,11 +32,12 @@ struct run {
 	char **(*files)(void *live);
 	void *live;
 	bool quiet, verbose;
-	/* sandbox_start() and nursery_start(): the monitor is linked with neither, so that no call
+	/* sandbox_start(), nursery_start(), guard_start(): the monitor is linked with none, so that no call
 	 * of its own reaches their folders */
 	int (*sandbox_start)(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
 			     struct err *e);
 	int (*nursery_start)(int sock, pid_t *pid, int *pidfd, struct err *e);
+	int (*guard_start)(int sock, pid_t *pid, int *pidfd, struct err *e); /* no worker is wanted */
 };
 
 /**

@@ -7,7 +7,8 @@
  *   IDLE --START--> RUNNING --worker died: ENDED--> IDLE; START while RUNNING kills the worker first,
  *   STOP kills it; end of file from the monitor: its runtime entry, should it still be there, is
  *   removed, and everything in the room dies with pid 1.
- * The directory of the entries is the only thing outside the room that it holds; no worker gets it. */
+ * The directory of the entries is the only thing outside the room that it holds; no worker gets it.
+ * A guard is the same without a room and without workers, where the network is not brokered. */
 #include "broker/worker/worker.h"
 
 #include <errno.h>
@@ -87,13 +88,20 @@ static int move_descriptors(int sock)
 	return 0;
 }
 
-__attribute__((noreturn)) static void child(int sock, uid_t uid, gid_t gid, char *const env[])
+struct child {
+	int sock;
+	bool room;
+	uid_t uid;
+	gid_t gid;
+};
+
+__attribute__((noreturn)) static void child_main(const struct child *c, char *const env[])
 {
 	char *const argv[] = { (char *)(uintptr_t)NURSERY_ARGV0, NULL };
 	sigset_t none;
 
 	(void)sigemptyset(&none);
-	if (write_maps(uid, gid) == 0 && move_descriptors(sock) == 0 &&
+	if ((!c->room || write_maps(c->uid, c->gid) == 0) && move_descriptors(c->sock) == 0 &&
 	    sigprocmask(SIG_SETMASK, &none, NULL) == 0)
 		(void)execve("/proc/self/exe", argv, env);
 	_exit(127);
@@ -111,14 +119,12 @@ static void test_env(char **env)
 }
 #endif
 
-int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
+static int start(const struct child *c, pid_t *pid, int *pidfd)
 {
 	char *env[TEST_ENV_MAX] = { NULL };
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
 	int fd = -1;
 	struct clone_args args = {
-		.flags = ROOM | CLONE_VFORK | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.flags = (c->room ? ROOM : 0) | CLONE_VFORK | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
 		.pidfd = (uint64_t)(uintptr_t)&fd,
 		.exit_signal = SIGCHLD,
 	};
@@ -129,16 +135,33 @@ int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
 #endif
 	r = syscall(SYS_clone3, &args, sizeof(args));
 	if (r == 0)
-		child(sock, uid, gid, env);
-	if (r < 0) {
-		r = err_set(e, errno, "create the namespaces of the network worker");
-		if (e)
-			e->unavailable = true;
-		return (int)r;
-	}
+		child_main(c, env);
+	if (r < 0)
+		return -errno;
 	*pid = (pid_t)r;
 	*pidfd = fd; /* close-on-exec as the kernel made it */
 	return 0;
+}
+
+int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
+{
+	const struct child c = { .sock = sock, .room = true, .uid = geteuid(), .gid = getegid() };
+	int r = start(&c, pid, pidfd);
+
+	if (r < 0) {
+		(void)err_set(e, -r, "create the namespaces of the network worker");
+		if (e)
+			e->unavailable = true;
+	}
+	return r;
+}
+
+int guard_start(int sock, pid_t *pid, int *pidfd, struct err *e)
+{
+	const struct child c = { .sock = sock };
+	int r = start(&c, pid, pidfd);
+
+	return r < 0 ? err_set(e, -r, "start the guard of the runtime entry") : 0;
 }
 
 /* ---- the room ---- */
@@ -226,6 +249,7 @@ struct nursery {
 	pid_t worker; /* 0: none */
 	int pidfd;
 	int dir;    /* of the runtime entries; -1: none */
+	bool room;  /* false: a guard, which has no worker */
 	char entry[MSG_ENTRY_MAX + 1];
 	struct msg_wr wr;
 };
@@ -333,7 +357,7 @@ static void obey(struct nursery *n, const struct msg_head *h, struct msg_rd *r, 
 
 	if (h->conn != 0)
 		_exit(1);
-	if (h->type == MSG_START && nfds == 1 && rd_end(r) == 0)
+	if (h->type == MSG_START && n->room && nfds == 1 && rd_end(r) == 0)
 		worker_start(n, fds[0]);
 	else if (h->type == MSG_STOP && nfds == 0 && rd_end(r) == 0)
 		worker_stop(n);
@@ -368,8 +392,9 @@ void nursery_main(void)
 	static struct nursery n = { .pidfd = -1, .dir = -1 };
 	struct pollfd p[2] = { { .fd = NURSERY_FD, .events = POLLIN }, { .events = POLLIN } };
 
-	if (getpid() != 1 || fd_set_cloexec(NURSERY_FD, true) < 0 ||
-	    close_range(NURSERY_FD + 1, ~0U, 0) < 0 || room_empty() < 0 || nursery_lock() < 0)
+	n.room = getpid() == 1;
+	if (fd_set_cloexec(NURSERY_FD, true) < 0 || close_range(NURSERY_FD + 1, ~0U, 0) < 0 ||
+	    (n.room && room_empty() < 0) || nursery_lock() < 0)
 		_exit(1);
 	for (;;) {
 		p[1].fd = n.pidfd; /* -1 is passed over */
