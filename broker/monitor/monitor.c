@@ -374,7 +374,7 @@ static void limit_tell(const struct monitor *m)
 
 static int nursery_begin(struct monitor *m, bool listed, struct err *e)
 {
-	pid_t pid;
+	pid_t pid = -1;
 	int sv[2], r;
 
 	r = fd_pair(sv);
@@ -382,7 +382,7 @@ static int nursery_begin(struct monitor *m, bool listed, struct err *e)
 		return err_set(e, -r, "make a socket pair");
 	m->nursery_sock = sv[0];
 	r = (listed ? m->run->nursery_start : m->run->guard_start)(sv[1], &pid, &m->nursery_pidfd,
-								     e);
+								   e);
 	(void)close(sv[1]);
 	if (r < 0)
 		return r;

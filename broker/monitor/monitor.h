@@ -37,7 +37,8 @@ struct run {
 	int (*sandbox_start)(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
 			     struct err *e);
 	int (*nursery_start)(int sock, pid_t *pid, int *pidfd, struct err *e);
-	int (*guard_start)(int sock, pid_t *pid, int *pidfd, struct err *e); /* no worker is wanted */
+	int (*guard_start)(int sock, pid_t *pid, int *pidfd,
+			   struct err *e); /* no worker is wanted */
 };
 
 /**
