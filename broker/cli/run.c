@@ -348,6 +348,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.sandbox_start = sandbox_start;
 	run.sandbox_explain = sandbox_explain;
 	run.nursery_start = nursery_start;
+	run.guard_start = guard_start;
 	if (option_audit(policy, dirs, &audit, &run.audit_path, &e) < 0 ||
 	    (run.audit_path && audit_check(run.audit_path, plan, &e) < 0))
 		return cli_fail(&e);

@@ -294,12 +294,15 @@ void control_start(struct monitor *m)
 void control_stop(struct monitor *m)
 {
 	struct control *c = &m->control;
+	struct control_client *one, *next;
 
 	if (!c->on)
 		return;
 	c->on = false;
 	ev_io_stop(m->loop, &c->io);
 	ev_timer_stop(m->loop, &c->pause);
-	while (!TAILQ_EMPTY(&c->all))
-		client_close(TAILQ_FIRST(&c->all));
+	for (one = TAILQ_FIRST(&c->all); one; one = next) {
+		next = TAILQ_NEXT(one, link);
+		client_close(one);
+	}
 }

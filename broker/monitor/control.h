@@ -14,7 +14,7 @@ struct monitor;
 #define CONTROL_VERSION 1
 #define CONTROL_LINE_MAX 4096	/* bytes of a request, its LF included */
 #define CONTROL_REPLY_MAX 65536 /* bytes of a reply, its LF included */
-#define CONTROL_CLIENTS_MAX 128	/* one more, and the one that has been silent longest is closed */
+#define CONTROL_CLIENTS_MAX 128 /* one more, and the one that has been silent longest is closed */
 #define CONTROL_WORDS_MAX 64	/* words of the command in a reply */
 #define CONTROL_WORD_MAX 1024	/* bytes of a word */
 

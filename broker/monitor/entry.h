@@ -8,7 +8,7 @@
 
 struct err;
 
-#define ENTRY_ID_LEN 12	   /* lower-case hex */
+#define ENTRY_ID_LEN 12	    /* lower-case hex */
 #define ENTRY_SWEEP_MAX 256 /* names looked at by one sweep */
 
 struct entry {

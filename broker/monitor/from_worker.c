@@ -108,8 +108,8 @@ static void done_private(struct monitor *m, const struct conn *c)
 {
 	char text[MSG_TEXT_MAX + 1];
 
-	(void)policy_refusal(m->policy, &c->target, REASON_PRIVATE_ADDRESS, c->match.rule, NULL, text,
-			     sizeof(text));
+	(void)policy_refusal(m->policy, &c->target, REASON_PRIVATE_ADDRESS, c->match.rule, NULL,
+			     text, sizeof(text));
 	record_deny(m, c->serial, c->proto, c->target.host, c->target.port, REASON_PRIVATE_ADDRESS,
 		    c->match.rule);
 	notices_refused(&m->notices, c->target.host, c->target.port, text);

@@ -389,9 +389,9 @@ static int limit_check(struct err *e)
 	return err_fix(e, "ulimit -n %d, or more", WORKER_FDS_MIN);
 }
 
-static int nursery_begin(struct monitor *m, struct err *e)
+static int nursery_begin(struct monitor *m, bool listed, struct err *e)
 {
-	pid_t pid;
+	pid_t pid = -1;
 	int sv[2], r;
 
 	/* The sandbox begins meanwhile: its first process and this one must not fork at the same time,
@@ -402,7 +402,8 @@ static int nursery_begin(struct monitor *m, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");
 	m->nursery_sock = sv[0];
-	r = m->run->nursery_start(sv[1], &pid, &m->nursery_pidfd, e);
+	r = (listed ? m->run->nursery_start : m->run->guard_start)(sv[1], &pid, &m->nursery_pidfd,
+								   e);
 	(void)close(sv[1]);
 	if (r < 0)
 		return r;
@@ -447,7 +448,7 @@ static int guard_begin(struct monitor *m, bool listed, struct err *e)
 	entry_open_or_tell(m);
 	if (!listed && m->entry.dir < 0)
 		return 0;
-	r = nursery_begin(m, listed ? e : &why);
+	r = nursery_begin(m, listed, listed ? e : &why);
 	if (r < 0 && listed)
 		return r;
 	if (r < 0)
@@ -495,7 +496,7 @@ static int proxy_begin(struct monitor *m, struct err *e)
 	m->nlisteners = 1;
 	r = limit_check(e);
 	if (r == 0)
-		r = nursery_begin(m, e);
+		r = nursery_begin(m, true, e);
 	if (r == 0 && worker_start(m) < 0)
 		r = err_set(e, 0, "the network worker cannot be started");
 	if (r == 0)

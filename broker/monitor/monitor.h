@@ -37,13 +37,15 @@ struct run {
 	const char *secret; /* what each client must prove (TCP), or NULL */
 	int (*serving)(const struct run *run, struct err *e); /* tell where it listens */
 	bool quiet, verbose;
-	/* sandbox_start() and nursery_start(): the monitor is linked with neither, so that no call
+	/* sandbox_start(), nursery_start(), guard_start(): the monitor is linked with none, so that no call
 	 * of its own reaches their folders */
 	int (*sandbox_start)(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
 			     struct err *e);
 	void (*sandbox_explain)(
 		struct err *e); /* may be NULL: what only the host's namespaces show */
 	int (*nursery_start)(int sock, pid_t *pid, int *pidfd, struct err *e);
+	int (*guard_start)(int sock, pid_t *pid, int *pidfd,
+			   struct err *e); /* no worker is wanted */
 };
 
 /**

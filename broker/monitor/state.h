@@ -31,10 +31,10 @@ struct run;
 #define OWN_MAX 4096 /* own addresses remembered, public ones first; CONFIG carries MSG_OWN_MAX */
 #define DEATHS_MAX 5 /* worker deaths within DEATHS_S that end the network */
 #define DEATHS_S 60.0
-#define DRAIN_S 2.0  /* from EXITED to the end, whatever the others do */
-#define TERM_S 10.0  /* from the first TERM to the end of the sandbox */
+#define DRAIN_S 2.0	 /* from EXITED to the end, whatever the others do */
+#define TERM_S 10.0	 /* from the first TERM to the end of the sandbox */
 #define TERM_START_S 1.0 /* the same where the command does not run yet */
-#define READY_S 10.0 /* a worker that is not ready by then counts as dead */
+#define READY_S 10.0	 /* a worker that is not ready by then counts as dead */
 #define AUDIT_RETRY_S 0.1
 #define OWN_REFRESH_S 1.0
 

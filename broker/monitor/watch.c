@@ -16,10 +16,10 @@
 
 #include "common/scope.h"
 
-#define DIR_MASK                                                                              \
-	(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |   \
+#define DIR_MASK                                                                                   \
+	(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |        \
 	 IN_MOVE_SELF | IN_ONLYDIR)
-#define FILE_MASK \
+#define FILE_MASK                                                                                  \
 	(IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_DONT_FOLLOW)
 #define PASSES_MAX 4
 #define READS_MAX 64

@@ -8,7 +8,8 @@
  *   WAITING --any message--> exec --> IDLE --START--> RUNNING --worker died: ENDED--> IDLE; START while
  *   RUNNING kills the worker first, STOP kills it; end of file from the monitor: its runtime entry,
  *   should it still be there, is removed, and everything in the room dies with pid 1.
- * The directory of the entries is the only thing outside the room that it holds; no worker gets it. */
+ * The directory of the entries is the only thing outside the room that it holds; no worker gets it.
+ * A guard is the same without a room and without workers, where the network is not brokered. */
 #include "broker/worker/worker.h"
 
 #include <errno.h>
@@ -88,7 +89,14 @@ static int move_descriptors(int sock)
 	return 0;
 }
 
-__attribute__((noreturn)) static void child(int sock, uid_t uid, gid_t gid, char *const env[])
+struct child {
+	int sock;
+	bool room;
+	uid_t uid;
+	gid_t gid;
+};
+
+__attribute__((noreturn)) static void child_main(const struct child *c, char *const env[])
 {
 	char *const argv[] = { (char *)(uintptr_t)NURSERY_ARGV0, NULL };
 	struct pollfd start = { .fd = NURSERY_FD, .events = POLLIN };
@@ -96,8 +104,8 @@ __attribute__((noreturn)) static void child(int sock, uid_t uid, gid_t gid, char
 
 	(void)sigemptyset(&none);
 	/* a session of its own: ^C at the user's terminal is for the command, not for the network */
-	if (setsid() < 0 || write_maps(uid, gid) < 0 || move_descriptors(sock) < 0 ||
-	    sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+	if (setsid() < 0 || (c->room && write_maps(c->uid, c->gid) < 0) ||
+	    move_descriptors(c->sock) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		_exit(127);
 	/* The rest is as much work as the sandbox, and nobody waits for it: not before the monitor wants
 	 * a worker, or is gone. */
@@ -119,14 +127,12 @@ static void test_env(char **env)
 }
 #endif
 
-int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
+static int start(const struct child *c, pid_t *pid, int *pidfd)
 {
 	char *env[TEST_ENV_MAX] = { NULL };
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
 	int fd = -1;
 	struct clone_args args = {
-		.flags = ROOM | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.flags = (c->room ? ROOM : 0) | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
 		.pidfd = (uint64_t)(uintptr_t)&fd,
 		.exit_signal = SIGCHLD,
 	};
@@ -137,18 +143,33 @@ int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
 #endif
 	r = syscall(SYS_clone3, &args, sizeof(args));
 	if (r == 0)
-		child(sock, uid, gid, env);
-	if (r < 0) {
-		const int num = errno;
-
-		r = err_set(e, num, "create the namespaces of the network worker");
-		if (e)
-			e->unavailable = err_lasts(num);
-		return (int)r;
-	}
+		child_main(c, env);
+	if (r < 0)
+		return -errno;
 	*pid = (pid_t)r;
 	*pidfd = fd; /* close-on-exec as the kernel made it */
 	return 0;
+}
+
+int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e)
+{
+	const struct child c = { .sock = sock, .room = true, .uid = geteuid(), .gid = getegid() };
+	int r = start(&c, pid, pidfd);
+
+	if (r < 0) {
+		(void)err_set(e, -r, "create the namespaces of the network worker");
+		if (e)
+			e->unavailable = err_lasts(-r);
+	}
+	return r;
+}
+
+int guard_start(int sock, pid_t *pid, int *pidfd, struct err *e)
+{
+	const struct child c = { .sock = sock };
+	int r = start(&c, pid, pidfd);
+
+	return r < 0 ? err_set(e, -r, "start the guard of the runtime entry") : 0;
 }
 
 /* ---- the room ---- */
@@ -234,7 +255,8 @@ static int nursery_lock(void)
 struct nursery {
 	pid_t worker; /* 0: none */
 	int pidfd;
-	int dir;    /* of the runtime entries; -1: none */
+	int dir;   /* of the runtime entries; -1: none */
+	bool room; /* false: a guard, which has no worker */
 	char entry[MSG_ENTRY_MAX + 1];
 	struct msg_wr wr;
 };
@@ -328,8 +350,7 @@ static void entry_take(struct nursery *n, int dir, const char *name)
 {
 	size_t len = strlen(name);
 
-	if (n->dir >= 0 || len == 0 ||
-	    strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
+	if (n->dir >= 0 || len == 0 || strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
 		_exit(1);
 	memcpy(n->entry, name, len + 1);
 	n->dir = dir;
@@ -342,7 +363,7 @@ static void obey(struct nursery *n, const struct msg_head *h, struct msg_rd *r, 
 
 	if (h->conn != 0)
 		_exit(1);
-	if (h->type == MSG_START && nfds == 1 && rd_end(r) == 0)
+	if (h->type == MSG_START && n->room && nfds == 1 && rd_end(r) == 0)
 		worker_start(n, fds[0]);
 	else if (h->type == MSG_STOP && nfds == 0 && rd_end(r) == 0)
 		worker_stop(n);
@@ -377,8 +398,9 @@ void nursery_main(void)
 	static struct nursery n = { .pidfd = -1, .dir = -1 };
 	struct pollfd p[2] = { { .fd = NURSERY_FD, .events = POLLIN }, { .events = POLLIN } };
 
-	if (getpid() != 1 || fd_set_cloexec(NURSERY_FD, true) < 0 ||
-	    close_range(NURSERY_FD + 1, ~0U, 0) < 0 || room_empty() < 0 || nursery_lock() < 0)
+	n.room = getpid() == 1;
+	if (fd_set_cloexec(NURSERY_FD, true) < 0 || close_range(NURSERY_FD + 1, ~0U, 0) < 0 ||
+	    (n.room && room_empty() < 0) || nursery_lock() < 0)
 		_exit(1);
 	for (;;) {
 		p[1].fd = n.pidfd; /* -1 is passed over */

@@ -15,7 +15,11 @@ struct err;
  * -errno with @e */
 int nursery_start(int sock, pid_t *pid, int *pidfd, struct err *e);
 
-/** nursery_main() - pid 1 of the worker's room; never returns */
+/** guard_start() - a nursery that will have no worker: as above without the room, which is half of its
+ * cost. It removes the runtime entry of a monitor that was killed, and nothing else */
+int guard_start(int sock, pid_t *pid, int *pidfd, struct err *e);
+
+/** nursery_main() - pid 1 of the worker's room, or a guard (any other pid); never returns */
 __attribute__((noreturn)) void nursery_main(void);
 
 /** worker_main() - in the nursery's child: c-ares, lock, serve; never returns

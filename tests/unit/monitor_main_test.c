@@ -259,6 +259,7 @@ static int run_monitor(const char *policy, void (*during)(pid_t))
 			   .status_fd = -1,
 			   .sandbox_start = stub_sandbox,
 			   .nursery_start = stub_nursery,
+			   .guard_start = stub_nursery,
 			   .quiet = true };
 	int status;
 	pid_t pid = fork();

@@ -346,6 +346,46 @@ static void a_worker_does_not_hold_the_directory(void **state)
 	entry_clean();
 }
 
+/* Where there is no worker: no room, the same lock, and no START. */
+static int guard_setup(void **state)
+{
+	struct room *n = calloc(1, sizeof(*n));
+	struct err e = { 0 };
+	int sv[2];
+
+	assert_non_null(n);
+	assert_int_equal(fd_pair(sv), 0);
+	if (guard_start(sv[1], &n->pid, &n->pidfd, &e) < 0)
+		fail_msg("%s: %s", e.what, strerror(e.num));
+	(void)close(sv[1]);
+	n->sock = sv[0];
+	*state = n;
+	return 0;
+}
+
+static void a_guard_removes_the_entry(void **state)
+{
+	struct room *n = *state;
+
+	entry_say(n, "0123456789ab");
+	(void)close(n->sock);
+	n->sock = -1;
+	gone(n, 0);
+	assert_false(file_there("0123456789ab"));
+	assert_true(file_there("other"));
+	entry_clean();
+}
+
+static void a_guard_starts_no_worker(void **state)
+{
+	struct room *n = *state;
+	int w = start(n);
+
+	gone(n, 1);
+	assert_int_equal(hear_any(n, w), 0);
+	(void)close(w);
+}
+
 static void message_outside_the_table_ends_the_nursery(void **state)
 {
 	struct room *n = *state;
@@ -394,6 +434,8 @@ int main(int argc, char **argv)
 		TEST(the_entry_goes_although_the_monitor_left_words_unread),
 		TEST(a_name_that_leads_away_ends_the_nursery),
 		TEST(a_worker_does_not_hold_the_directory),
+		cmocka_unit_test_setup_teardown(a_guard_removes_the_entry, guard_setup, teardown),
+		cmocka_unit_test_setup_teardown(a_guard_starts_no_worker, guard_setup, teardown),
 		TEST(message_outside_the_table_ends_the_nursery),
 		TEST(room_holds_urandom_and_no_environment_and_one_socket),
 	};
