@@ -151,7 +151,9 @@ static int ssh_write(struct tree *t, int at, struct err *e)
 	if (dir < 0 || ssh < 0)
 		return dir < 0 ? dir : ssh;
 	(void)snprintf(text, sizeof(text), "%s%s", config, t->plan->listeners ? proxy : "");
-	if ((r = tree_write(dir, "weir.conf", 0444, text, e)) < 0)
+	/* there already where the overlay was tried and refused */
+	if (faccessat(dir, "weir.conf", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    (r = tree_write(dir, "weir.conf", 0444, text, e)) < 0)
 		return r;
 	if (symlinkat(SSH_CONFIG_D, ssh, "ssh_config.d") < 0)
 		return err_set(e, errno, "make '/etc/ssh/ssh_config.d' inside");

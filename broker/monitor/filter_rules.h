@@ -64,7 +64,6 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(inotify_rm_watch),  ANY,                 "which no longer" },
 	{ SCMP_SYS(lseek),             ANY,                 "where a short audit write began; stdio" },
 	{ SCMP_SYS(ftruncate),         ANY,                 "take a half-written audit record back" },
-	{ SCMP_SYS(unlinkat),          ANY,                 "the unix socket of weir proxy, at its end" },
 	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit" },
 	{ SCMP_SYS(clock_nanosleep),   ANY,                 "between two tries for the audit lock" },
 
@@ -72,7 +71,7 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(accept4),           ANY,                 "take a client" },
 	{ SCMP_SYS(getsockopt),        WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_PEERCRED)),
 							    "is it this user" },
-	{ SCMP_SYS(unlinkat),          WHEN(ARG_LOW32(2, 0)), "remove the runtime entry at the end" },
+	{ SCMP_SYS(unlinkat),          WHEN(ARG_LOW32(2, 0)), "remove the runtime entry, or the socket of weir proxy, at the end" },
 
 	/* this machine's own addresses, DNS servers */
 	{ SCMP_SYS(socket),            WHEN(ARG_LOW32(0, AF_NETLINK)), "list own addresses" },

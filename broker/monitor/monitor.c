@@ -40,7 +40,7 @@
 #define OUT_DRAIN_S 60.0 /* a terminal held by ^S keeps the last output for so long */
 
 #define WORKER_FDS 64	   /* descriptors of the worker that are no connection's */
-#define WORKER_FDS_MIN 192 /* below it the worker does not start: pools, listeners, 64 tunnels */
+#define WORKER_FDS_MIN 160 /* below it the worker does not start: pools, listeners, 64 tunnels */
 #define REAP_MS 2000	   /* for a killed sandbox to be gone */
 
 /* ---- watchers ---- */
@@ -499,11 +499,12 @@ static int proxy_begin(struct monitor *m, struct err *e)
 		r = nursery_begin(m, true, e);
 	if (r == 0 && worker_start(m) < 0)
 		r = err_set(e, 0, "the network worker cannot be started");
-	if (r == 0)
-		r = m->run->serving(m->run, e);
 	if (r < 0)
 		return r;
-	signals_start(m);
+	signals_start(m); /* who reads where it listens may end it at once */
+	r = m->run->serving(m->run, e);
+	if (r < 0)
+		return r;
 	err_detach();
 	live_start(m);
 	limit_tell(m);

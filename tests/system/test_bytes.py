@@ -7,7 +7,7 @@ import pytest
 
 from origins.tcp import answer_after_eof, both_ways, check_pattern, echo, reset, send_pattern, \
     sink, source
-from world import wait_until
+from world import wait_until, watching
 
 HOST = "allowed.example.org"
 
@@ -343,6 +343,7 @@ CHURN = {
 def test_b5_descriptors_before_are_descriptors_after(counted, origin, what):
     o = origin(answer_after_eof)
     procs = counted.p_
+    watching(procs.monitor)
     before = {p: fds(p) for p in (procs.worker, procs.shim, procs.monitor, procs.keeper)}
     counted.py(CHURN[what], port=o.port)
     # a client that is gone while its target is dialled may be held until the dial's 30 s are over

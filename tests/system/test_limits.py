@@ -10,7 +10,7 @@ import time
 import pytest
 
 from origins import tcp as tcp_mod
-from world import IS_ROOT, wait_until
+from world import IS_ROOT, wait_until, watching
 
 HOST, HOLE = "allowed.example.org", "blackhole.example.org"
 FAST = {"WEIR_TEST_CLOCK": "10"}	# 1 s for a head, 6 s idle, 3 s for a dial
@@ -291,6 +291,7 @@ def test_b5_killed_clients_leave_no_descriptor(net, what, n):
     with net.inside(allow=[f"{HOST}:7", HOLE]) as sb:
         sb.py("s, st, h, r = connect('allowed.example.org:7'); s.close()")
         procs = sb.procs()
+        watching(procs.monitor)
         wait_until(lambda: fds(procs.worker) < 24, 10, "the first connection's end")
         before = fds(procs.worker), fds(procs.shim), fds(procs.monitor)
         sb.py("""

@@ -11,7 +11,7 @@ BLOCKS = re.findall(r"^\.Bd -literal -offset indent\n(.*?)^\.Ed$", PAGE, re.M | 
 KEYWORDS = ("allow", "deny", "include", "network", "route", "view", "home", "read", "write", "write!",
             "env", "limit", "audit", "on-unavailable", "lock")
 LATER = ("ask", "ask-timeout", "hide", "socket", "device", "publish", "reach", "dotfile", "cache",
-         "upstream", "nested")
+         "nested")
 
 
 @pytest.mark.parametrize("text", BLOCKS, ids=[b.split("\n", maxsplit=1)[0][:40] for b in BLOCKS])

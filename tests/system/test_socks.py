@@ -313,7 +313,7 @@ def test_c_curl_by_name_and_by_address(world, sb):
         assert r.ok().text.endswith(" /c\n"), r
     r = world.run("--", "curl", "-sS", "--socks5-hostname", "127.0.0.1:3128",
                   "http://denied.example.net/", allow=[HOST])
-    assert r.status == 97 and "(2)" in r.errtext and "--allow denied.example.net" in r.errtext, r
+    assert r.status == 97 and "(2)" in r.errtext and "weir allow denied.example.net" in r.errtext, r
 
 
 @pytest.mark.clients

@@ -107,7 +107,7 @@ def test_connect_does_not_hang_on_a_peer_that_reads_late(world, origin):
 
 
 REFUSALS = [
-    (f"{DENIED} 22", 1, [f"weir: {DENIED}:22 is not allowed", "why: no rule", f"fix: weir run --allow {DENIED}:22"]),
+    (f"{DENIED} 22", 1, [f"weir: {DENIED}:22 is not allowed", "why: no rule", f"fix: weir allow {DENIED}:22"]),
     (f"{HOST} 9", 1, ["weir: ", "refused"]),
     ("nowhere.example.org 22", 1, ["weir: ", "resolve"]),
     ("::1 22", 1, ["not allowed"]),
@@ -222,7 +222,7 @@ def test_c_plain_ssh_knows_the_host_and_runs_a_command(ssh):
 def test_c_ssh_to_a_denied_host_fails_fast_and_says_why(ssh):
     r = sh(ssh, f"{SSH} {DENIED} true", allow=[HOST + ":22"], cwd=project(ssh))
     assert r.status == 255 and f"{DENIED}:22 is not allowed" in r.errtext, r
-    assert f"fix: weir run --allow {DENIED}:22" in r.errtext, r
+    assert f"fix: weir allow {DENIED}:22" in r.errtext, r
 
 
 @pytest.mark.clients

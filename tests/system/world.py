@@ -212,6 +212,19 @@ class Procs:
         return out
 
 
+def watching(monitor):
+    """Wait until the monitor watches the policy files, a moment after the start: it has all then"""
+    def look():
+        for fd in os.listdir(f"/proc/{monitor}/fd"):
+            try:
+                if "inotify" in os.readlink(f"/proc/{monitor}/fd/{fd}"):
+                    return True
+            except OSError:
+                pass
+        return False
+    wait_until(look, 10, "the monitor's watches")
+
+
 def namespaces_alive(wanted):
     """Which of these namespaces some process still is in"""
     seen = set()

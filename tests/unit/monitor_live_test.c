@@ -244,7 +244,7 @@ static void each_record_names_the_generation_in_force(void **state)
 	assert_int_equal(fx_ask(&f, 2, "a.example", 443), 0);
 	fx_verdict(&f, &v);
 	assert_int_equal(v.allow, 0);
-	assert_int_equal(count(fx_audit(&f), "\"generation\":1}"), 1);
+	assert_int_equal(count(fx_audit(&f), "\"reason\":\"no_rule\",\"generation\":1}"), 1);
 	assert_int_equal(count(fx_audit(&f), "\"event\":\"policy_reloaded\",\"cut\":0,"
 					     "\"next_start\":[],\"generation\":2}"),
 			 1);
