@@ -470,6 +470,20 @@ static int argv_plan(struct sandbox_plan *p, char *const *argv, struct err *e)
 
 /* ---- descriptors ---- */
 
+/* Whoever holds an open directory reaches what lies in it, and ".." of it, past every mount. */
+static int directory_refuse(int fd, const char *what, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "stat %s", what);
+	if (!S_ISDIR(st.st_mode))
+		return 0;
+	(void)err_set(e, 0, "%s is a directory", what);
+	(void)err_why(e, "through it the command would reach what no grant names");
+	return err_fix(e, "weir run -r DIR or -w DIR, without the redirection");
+}
+
 static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
 {
 	if (in->nkeep > PLAN_KEEP_MAX)
@@ -477,8 +491,9 @@ static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct er
 	if (in->nkeep && !(p->keep_fds = calloc(in->nkeep, sizeof(p->keep_fds[0]))))
 		return no_memory(e);
 	for (size_t i = 0; i < in->nkeep; i++) {
-		int fd = in->keep_fds[i];
+		int fd = in->keep_fds[i], r;
 		bool again = false;
+		char what[32];
 
 		if (fd <= 2)
 			return err_set(e, 0, "--keep-fd %d: 0, 1 and 2 are always there", fd);
@@ -488,6 +503,9 @@ static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct er
 			return err_set(
 				e, 0,
 				"--keep-fd %d: it is a terminal, which never enters a sandbox", fd);
+		(void)snprintf(what, sizeof(what), "--keep-fd %d", fd);
+		if ((r = directory_refuse(fd, what, e)) < 0)
+			return r;
 		for (size_t k = 0; k < p->nkeep; k++)
 			again = again || p->keep_fds[k] == fd;
 		if (!again)
@@ -499,9 +517,17 @@ static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct er
 /* A closed 0, 1 or 2 would be taken by the next file opened, and that would be CMD's. */
 static int stdio_fill(struct err *e)
 {
-	for (int i = 0; i < 3; i++)
+	static const char *const names[] = { "standard input", "standard output",
+					     "standard error" };
+
+	for (int i = 0; i < 3; i++) {
+		int r;
+
 		if (fcntl(i, F_GETFD) < 0 && open("/dev/null", i ? O_WRONLY : O_RDONLY) != i)
 			return err_set(e, errno, "open '/dev/null'");
+		if ((r = directory_refuse(i, names[i], e)) < 0)
+			return r;
+	}
 	return 0;
 }
 

@@ -628,6 +628,7 @@ def test_as_root_the_hosts_device_nodes_keep_their_modes_and_work(world):
             chmod 0 /dev/$n && echo chmod $n
             touch -d @1 /dev/$n && echo touch $n
         done 2>/dev/null
+        chmod 0 /proc/self/fd/0 2>/dev/null && echo chmod 0
         echo x >/dev/null && echo x >>/dev/zero && ! echo x 2>/dev/null >/dev/full &&
         test "$(head -c2 /dev/zero | od -An -tx1)" = ' 00 00' &&
         test $(head -c9 /dev/urandom | wc -c) = 9 && : >/dev/random && echo works""",
@@ -641,3 +642,75 @@ def test_as_root_a_file_below_a_hidden_directory_of_etc_is_absent(world):
     world.write("/etc/sudoers.d/x", SECRET, 0o440, root=True)
     r = world.run("-n", "deny", "--", "ls", "/etc/sudoers.d/x", "/etc/hosts", root=True)
     assert r.status == 2 and r.text == "/etc/hosts\n", r
+
+
+def redirected(world, how, *command, opts=()):
+    """`weir run … COMMAND HOW`, the redirection by a shell of the user's in a directory of P's"""
+    base = world.project()
+    world.mkdir(f"{base}/p")
+    world.mkdir(f"{base}/out")
+    for name in ("in", "log"):
+        world.write(f"{base}/{name}", "held\n")
+    r = world.weir("run", "--preset", "none", "-q", "-n", "deny", *opts, "--", *command,
+                   cwd=f"{base}/p", prefix=["/bin/sh", "-c", f'exec "$@" {how}', "sh"])
+    r.base = world.path(base)
+    return r
+
+
+@pytest.mark.parametrize("how,text,opts", [
+    ("<../in", "echo x >/proc/self/fd/0", ()),
+    ("<../in", "echo x >>/dev/stdin", ()),
+    ("<../in", "exec 5<>/proc/self/fd/0", ()),
+    (">>../log", "cat /proc/$$/fd/1 >&2", ()),
+    ("3<../in", "echo x >/dev/fd/3", ("--keep-fd", "3")),
+    ("<../in", "python3 -c 'import os; os.truncate(\"/proc/self/fd/0\", 0)' 2>/dev/null", ()),
+])
+def test_a_descriptor_gives_what_its_mode_gave_and_no_more(world, how, text, opts):
+    r = redirected(world, how, "sh", "-c", f"{text} || exit 9", opts=opts)
+    assert r.status in (2, 9) and "held" not in r.errtext, r
+    assert (r.base / "in").read_text() == "held\n" and (r.base / "log").read_text() == "held\n"
+
+
+@pytest.mark.parametrize("how,text,out", [
+    ("<../in", "cat", "held\n"),
+    ("<../in", "cat /dev/stdin", "held\n"),
+    ("3<../in", "cat /dev/fd/3", "held\n"),
+    ("<>../in", "printf ab >/dev/stdin; cat /dev/stdin", "ab"),
+    (">>../log", "echo x; cat ../log 2>/dev/null; exit 0", ""),
+    ("2>../log", "echo x | tee /dev/stderr", "x\n"),
+    ("<../in", "bash -c 'cat <(echo one) /dev/fd/0; echo two > >(cat); wait'", "one\nheld\ntwo\n"),
+    ("", "echo piped | cat /proc/self/fd/0", "piped\n"),
+    ("</dev/null >/dev/null", "cat /dev/stdin; echo x >/dev/stdout", ""),
+    ("", "mkdir -p a/b c /tmp/a /tmp/b; echo m >a/b/f; mv a/b/f c/; mv a/b c/; ln c/f a/g; "
+     "echo t >/tmp/a/f; mv /tmp/a/f /tmp/b/; ln /tmp/b/f /tmp/a/; cat a/g /tmp/a/f", "m\nt\n"),
+])
+def test_what_scripts_do_with_descriptors_goes_on(world, how, text, out):
+    r = redirected(world, how, "sh", "-c", text, opts=("--keep-fd", "3") if how[:1] == "3" else ())
+    assert r.ok().text == out, r
+    assert (r.base / "log").read_text() == {">>": "held\nx\n", "2>": "x\n"}.get(how[:2], "held\n")
+
+
+def test_a_memfd_runs_and_an_unlinked_file_is_opened_again(world):
+    with world.inside("-n", "deny") as sb:
+        assert sb.py("""
+            import os
+            fd = os.memfd_create("m", 0)
+            os.write(fd, open("/bin/true", "rb").read())
+            t = open("/tmp/gone", "w+")
+            t.write("x")
+            t.flush()
+            os.unlink("/tmp/gone")
+            result = (os.spawnve(os.P_WAIT, f"/proc/self/fd/{fd}", ["true"], {}),
+                      open(f"/proc/self/fd/{t.fileno()}").read())
+        """) == (0, "x")
+
+
+@pytest.mark.parametrize("how,opts,want", [
+    ("<../out", (), "standard input is a directory"),
+    ("1<../out", (), "standard output is a directory"),
+    ("3</", ("--keep-fd", "3"), "--keep-fd 3 is a directory"),
+])
+def test_a_directory_is_no_descriptor_of_the_commands(world, how, opts, want):
+    r = redirected(world, how, "touch", "made", opts=opts)
+    assert r.status == 125 and want in r.errtext, r
+    assert not (r.base / "p" / "made").exists()
