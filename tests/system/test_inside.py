@@ -3,6 +3,7 @@
 refused (SPEC 6; H31-H34, H37, H38, H46; N1-N11)."""
 import os
 import socket
+import textwrap
 
 import pytest
 
@@ -714,3 +715,55 @@ def test_a_directory_is_no_descriptor_of_the_commands(world, how, opts, want):
     r = redirected(world, how, "touch", "made", opts=opts)
     assert r.status == 125 and want in r.errtext, r
     assert not (r.base / "p" / "made").exists()
+
+
+def below(world, tree):
+    """A prefix that mounts something on a directory below TREE before weir starts"""
+    return ["/usr/bin/unshare", "-U", "-m", "--map-current-user", "--keep-caps", "/bin/sh", "-ec",
+            f'mount -t tmpfs tmpfs "{tree}/a b/on"; exec "$@"', "sh"]
+
+
+SOCKETS = """
+    import os, socket, sys
+    s = socket.socket(socket.AF_UNIX)
+    try: s.connect(sys.argv[1] + "/sock"); print("connected")
+    except OSError as e: print("refused")
+    try: os.close(os.open(sys.argv[1] + "/fifo", os.O_RDWR | os.O_NONBLOCK)); print("opened")
+    except OSError as e: print("refused")"""
+
+
+@pytest.fixture
+def tree(world):
+    """A directory of the user's with a socket that listens, and a place to mount something on"""
+    path = world.project()
+    world.mkdir(f"{path}/a b/on")
+    os.mkfifo(world.path(f"{path}/fifo"))
+    s = world.make("host", socket.AF_UNIX, socket.SOCK_STREAM)
+    here = os.open(world.path(path), os.O_PATH)
+    s.bind(f"/proc/self/fd/{here}/sock")
+    s.listen(1)
+    os.close(here)
+    for name in ("sock", "fifo"):
+        os.chmod(world.path(f"{path}/{name}"), 0o777)
+    return path
+
+
+def test_a_read_tree_with_a_mount_below_is_refused_by_name(world, tree):
+    for opts, cwd in ((("-r", tree), None), (("-r", "."), tree)):
+        r = world.weir("run", "--preset", "none", "-n", "deny", *opts, "--", PYTHON, "-c",
+                       textwrap.dedent(SOCKETS), tree, prefix=below(world, tree), cwd=cwd)
+        assert r.status == 125 and r.text == "" and f"'{tree}' cannot be shared" in r.errtext, r
+        assert f"'{tree}/a b/on' is mounted below it" in r.errtext and "fix: " in r.errtext, r
+
+
+def test_a_socket_of_a_read_tree_is_not_the_hosts(world, tree):
+    r = world.run("-n", "deny", "-r", tree, "--", PYTHON, "-c", textwrap.dedent(SOCKETS), tree)
+    assert r.ok().text.startswith("refused\n"), r
+
+
+def test_a_read_only_project_with_a_mount_below_is_not_shared(world, tree):
+    r = world.run("-n", "deny", "--", "sh", "-c", 'pwd; ls -d "$0"', tree, cwd=tree,
+                  env={"PATH": f"{tree}:/usr/bin:/bin"}, prefix=below(world, tree))
+    assert r.text == f"{world.home}\n" and f"'{tree}/a b/on' is mounted below it" in r.errtext, r
+    r = world.run("-n", "deny", "--", "pwd", cwd=tree, env={"PATH": f"{tree}:/usr/bin:/bin"})
+    assert r.ok().text == f"{tree}\n" and "shared read-only" in r.errtext, r
