@@ -767,3 +767,56 @@ def test_a_read_only_project_with_a_mount_below_is_not_shared(world, tree):
     assert r.text == f"{world.home}\n" and f"'{tree}/a b/on' is mounted below it" in r.errtext, r
     r = world.run("-n", "deny", "--", "pwd", cwd=tree, env={"PATH": f"{tree}:/usr/bin:/bin"})
     assert r.ok().text == f"{tree}\n" and "shared read-only" in r.errtext, r
+
+
+@pytest.mark.parametrize("bit", ["0o4000", "0o2000", "0o6000"])
+def test_no_set_id_file_can_be_left_on_the_host(world, bit):
+    with world.inside("-n", "deny") as sb:
+        got = sb.py("""
+            import ctypes, platform, stat
+            bit = int(bit, 8)
+            libc = ctypes.CDLL(None, use_errno=True)
+            reg = stat.S_IFREG | 0o755 | bit
+            x86, at = platform.machine() == "x86_64", -100
+            open("f", "w").close()
+            fd = os.open("f", os.O_RDONLY)
+            new, made = os.O_CREAT | os.O_EXCL | os.O_WRONLY, []
+            calls = {
+                "chmod": lambda p: libc.chmod(p, 0o755 | bit),
+                "fchmod": lambda p: libc.fchmod(fd, 0o755 | bit),
+                "fchmodat": lambda p: libc.fchmodat(at, p, 0o755 | bit, 0),
+                "fchmodat2": lambda p: libc.syscall(452, at, p, 0o755 | bit, 0),
+                "mkdirat": lambda p: libc.mkdirat(at, b"new", 0o755 | bit),
+                "mknodat": lambda p: libc.mknodat(at, b"new", reg, 0),
+                "openat": lambda p: libc.openat(at, b"new", new, 0o755 | bit),
+                "tmpfile": lambda p: libc.openat(at, b".", os.O_TMPFILE | os.O_RDWR, 0o755 | bit),
+            }
+            if x86:
+                calls.update({
+                    "chmod, old": lambda p: libc.syscall(90, p, 0o755 | bit),
+                    "mkdir, old": lambda p: libc.syscall(83, b"new", 0o755 | bit),
+                    "mknod, old": lambda p: libc.syscall(133, b"new", reg, 0),
+                    "creat, old": lambda p: libc.syscall(85, b"new", 0o755 | bit),
+                    "open, old": lambda p: libc.syscall(2, b"new", new, 0o755 | bit),
+                })
+            for name, call in calls.items():
+                ctypes.set_errno(0)
+                r = call(b"f")
+                if r >= 0 or ctypes.get_errno() != errno.EPERM:
+                    made.append((name, r, ctypes.get_errno()))
+            how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o755, 0)
+            r = libc.syscall(437, at, b"new", how, 24)
+            result = made, r, errno.errorcode[ctypes.get_errno()], sorted(os.listdir("."))
+        """, bit=bit)
+    # a kernel or a filter that is older than fchmodat2 says ENOSYS
+    assert [m for m in got[0] if m[0] != "fchmodat2" or m[2] != 38] == [], got
+    assert got[1:] == (-1, "ENOSYS", ["f"]), got
+
+
+def test_modes_without_set_id_bits_and_archives_go_on(world):
+    need("tar", "tar")
+    r = world.run("-n", "deny", "--", "sh", "-ec", """
+        umask 0; mkdir -m 1777 d; echo >d/f; chmod 1755 d; chmod 755 d/f; install -m 711 d/f d/g
+        tar cf t.tar d; mkdir e; tar xpf t.tar -C e; cp -a d c; mkfifo -m 600 p
+        stat -c %a d d/f d/g e/d e/d/g c/g p | tr '\\n' ' '""")
+    assert r.ok().text == "1755 755 711 1755 711 711 600 ", r
