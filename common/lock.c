@@ -5,12 +5,14 @@
 
 #include <cap-ng.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/landlock.h>
 #include <linux/securebits.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -138,12 +140,14 @@ static struct ruleset ruleset_for(unsigned what, int abi)
 {
 	struct ruleset r = { 0 };
 
-	if (what & LOCK_NOTHING_FS) {
+	/* before ABI 2 a domain that handles any file right lets nobody rename across directories */
+	if (what & LOCK_NOTHING_FS || (what & LOCK_INSIDE && abi >= 2)) {
 		r.fs = FS_ABI1;
 		r.fs |= abi >= 2 ? FS_REFER : 0;
 		r.fs |= abi >= 3 ? FS_TRUNCATE : 0;
-		r.fs |= abi >= 5 ? FS_IOCTL_DEV : 0;
 	}
+	if (what & LOCK_NOTHING_FS)
+		r.fs |= abi >= 5 ? FS_IOCTL_DEV : 0;
 	if (abi >= 4) {
 		r.net |= what & LOCK_NO_BIND ? NET_BIND_TCP : 0;
 		r.net |= what & LOCK_NO_CONNECT ? NET_CONNECT_TCP : 0;
@@ -163,18 +167,80 @@ static size_t ruleset_size(int abi)
 	return abi >= 4 ? offsetof(struct ruleset, scoped) : offsetof(struct ruleset, net);
 }
 
-int lock_landlock(unsigned what)
+static int rule_add(int ruleset, int fd, uint64_t rights)
+{
+	const struct landlock_path_beneath_attr rule = { .allowed_access = rights,
+							 .parent_fd = fd };
+
+	return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* What the mode of an open @fd lets its holder do to the file, of the @handled rights. */
+static uint64_t open_rights(int fd, uint64_t handled)
+{
+	const uint64_t reads = LANDLOCK_ACCESS_FS_READ_FILE,
+		       writes = LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || flags & O_PATH)
+		return 0;
+	switch (flags & O_ACCMODE) {
+	case O_RDONLY:
+		return reads & handled;
+	case O_WRONLY:
+		return writes & handled;
+	case O_RDWR:
+		return (reads | writes) & handled;
+	default:
+		return 0;
+	}
+}
+
+static int rules_add(int ruleset, uint64_t handled, const int *fds, size_t n)
+{
+	SCOPED_FD int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (root < 0)
+		return -errno;
+	if ((r = rule_add(ruleset, root, handled)) < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t rights = open_rights(fds[i], handled);
+		struct stat st;
+
+		if (rights == 0 || fstat(fds[i], &st) < 0 ||
+		    (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode)))
+			continue;
+		/* EBADFD: of no tree at all, as a pipe or a memfd; those are never refused */
+		if ((r = rule_add(ruleset, fds[i], rights)) < 0 && r != -EBADFD)
+			return r;
+	}
+	return 0;
+}
+
+int lock_landlock_open(unsigned what, const int *fds, size_t n)
 {
 	int abi = lock_landlock_abi();
 	struct ruleset r = ruleset_for(what, abi);
 	SCOPED_FD int fd = -1;
+	int e;
 
 	if (abi == 0 || (r.fs | r.net | r.scoped) == 0)
 		return abi;
 	fd = (int)syscall(SYS_landlock_create_ruleset, &r, ruleset_size(abi), 0);
 	if (fd < 0)
 		return -errno;
+	if (what & LOCK_INSIDE && r.fs != 0 && (e = rules_add(fd, r.fs, fds, n)) < 0)
+		return e;
 	if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
 		return -errno;
 	return abi;
+}
+
+int lock_landlock(unsigned what)
+{
+	return lock_landlock_open(what, NULL, 0);
 }

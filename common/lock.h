@@ -4,6 +4,7 @@
 #define WEIR_COMMON_LOCK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** lock_caps() - empty the bounding, ambient, inheritable, effective and permitted sets and lock
@@ -29,9 +30,14 @@ enum lock_landlock {
 	LOCK_NO_CONNECT = 4, /* ABI 4: TCP connect handled, none granted */
 	LOCK_SCOPES = 8,     /* ABI 6: abstract unix sockets and signals scoped */
 	LOCK_ABSTRACT = 16,  /* ABI 6: abstract unix sockets scoped, nothing else */
+	LOCK_INSIDE = 32, /* ABI 2: every file right but ioctl, beneath this process's root only */
 };
 /** lock_landlock() - restrict this thread by the @what (enum lock_landlock bits) the kernel has.
  * A kernel without Landlock is no error: result 0. Return: the ABI in force, or -errno */
 int lock_landlock(unsigned what);
+/** lock_landlock_open() - the same; under LOCK_INSIDE the regular files and FIFOs among @fds, which
+ * may lie anywhere, can be opened again as they are open now: for reading, writing or both.
+ * Everything else that is open goes on being read and written as it is. Allocates nothing */
+int lock_landlock_open(unsigned what, const int *fds, size_t n);
 
 #endif

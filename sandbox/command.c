@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,14 +65,53 @@ static void signals_reset(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* The node that this sandbox has of its own for the device @rdev, or NULL. */
+static const char *own_device(dev_t rdev)
+{
+	static const struct {
+		unsigned minor;
+		const char *path;
+	} nodes[] = { { 3, "/dev/null" },
+		      { 5, "/dev/zero" },
+		      { 7, "/dev/full" },
+		      { 8, "/dev/random" },
+		      { 9, "/dev/urandom" } }; /* Documentation/admin-guide/devices.txt */
+
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
+		if (rdev == makedev(1, nodes[i].minor))
+			return nodes[i].path;
+	return NULL;
+}
+
+/* A copy of @fd above 2. The host's node of a device is left outside: through its descriptor the owner
+ * could change its mode, and a path to it leads out of the sandbox. */
+static int stdio_copy(int fd)
+{
+	const char *own = NULL;
+	struct stat st;
+	int flags;
+
+	if (fstat(fd, &st) == 0 && S_ISCHR(st.st_mode))
+		own = own_device(st.st_rdev);
+	if (!own) {
+		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+		return copy < 0 ? -errno : copy;
+	}
+	if ((flags = fcntl(fd, F_GETFL)) < 0)
+		return -errno;
+	fd = open(own, (flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH)) | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 /* 0, 1, 2 may come in any order and from each other: first away from there, then into place. */
 static int stdio_place(const int stdio[3])
 {
 	int away[3];
 
 	for (int i = 0; i < 3; i++)
-		if ((away[i] = fcntl(stdio[i], F_DUPFD_CLOEXEC, 3)) < 0)
-			return -errno;
+		if ((away[i] = stdio_copy(stdio[i])) < 0)
+			return away[i];
 	for (int i = 0; i < 3; i++)
 		if (dup2(away[i], i) < 0)
 			return -errno;
@@ -97,6 +138,17 @@ static int others_close(const int *keep, size_t n)
 		from = (unsigned)keep[i] + 1;
 	}
 	return close_range(from, UINT_MAX, 0) < 0 ? -errno : 0;
+}
+
+/* Descriptors are no way out: what lies in the host's trees is not opened through them, but for the
+ * very files that the user handed over. In the host's network its abstract sockets are closed too. */
+static int inside_lock(const struct sandbox_plan *p, const int *keep)
+{
+	int fds[3 + PLAN_KEEP_MAX] = { 0, 1, 2 };
+
+	memcpy(fds + 3, keep, p->nkeep * sizeof(fds[0]));
+	return lock_landlock_open(LOCK_INSIDE | (p->net_host ? LOCK_ABSTRACT : 0), fds,
+				  3 + p->nkeep);
 }
 
 static int exec_one(struct outcome *o, const char *file, const struct sandbox_plan *p)
@@ -171,8 +223,8 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 		return step_failed(o, r, STAGE_SETUP, "close the other descriptors");
 	if (chdir(p->cwd) < 0)
 		return step_failed(o, errno, STAGE_CHDIR, p->cwd);
-	if (p->net_host && (r = lock_landlock(LOCK_ABSTRACT)) < 0)
-		return step_failed(o, r, STAGE_SETUP, "close the abstract unix sockets");
+	if ((r = inside_lock(p, keep)) < 0)
+		return step_failed(o, r, STAGE_SETUP, "lock the command into its own tree");
 	signals_reset();
 	stage_note("CMD: executes");
 	exec_search(o, p);

@@ -6,15 +6,35 @@
 #ifndef WEIR_SANDBOX_FILTER_RULES_H
 #define WEIR_SANDBOX_FILTER_RULES_H
 
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "../common/filter_rule.h"
+
+#ifndef __NR_fchmodat2
+#define __NR_fchmodat2 452 /* Linux 6.6, the same on every architecture */
+#endif
 
 #define ALL64 0xffffffffffffffffULL
 #define FAMILIES(mask, first) ARG_MASK(0, ALL64 & ~(uint64_t)(mask), first)
 #define HAS_FLAG(index, flag) ARG_MASK(index, flag, flag)
+/* clang-format off */
+#define NO_SETID(call, mode) \
+	{ SCMP_SYS(call), FAIL_WHEN(EPERM, HAS_FLAG(mode, S_ISUID)), "set-user-ID" }, \
+	{ SCMP_SYS(call), FAIL_WHEN(EPERM, HAS_FLAG(mode, S_ISGID)), "set-group-ID" }
+/* O_TMPFILE makes a file too, without O_CREAT */
+#define NO_SETID_WITH(call, flags, how, mode) \
+	{ SCMP_SYS(call), FAIL_WHEN2(EPERM, HAS_FLAG(flags, how), HAS_FLAG(mode, S_ISUID)), \
+	  "set-user-ID" }, \
+	{ SCMP_SYS(call), FAIL_WHEN2(EPERM, HAS_FLAG(flags, how), HAS_FLAG(mode, S_ISGID)), \
+	  "set-group-ID" }
+#define NO_SETID_CREATED(call, flags, mode) \
+	NO_SETID_WITH(call, flags, O_CREAT, mode), \
+	NO_SETID_WITH(call, flags, __O_TMPFILE, mode)
+/* clang-format on */
 
 static const struct filter_rule command_rules[] = {
 	/* Address families. Allowed: UNIX 1, INET 2, INET6 10, NETLINK 16 (route only). The others
@@ -96,6 +116,21 @@ static const struct filter_rule command_rules[] = {
 	{ SCMP_SYS(quotactl_fd), FAIL(EPERM), "the host's file systems" },
 	{ SCMP_SYS(open_by_handle_at), FAIL(EPERM), "files by number, past every mount" },
 
+	/* Programs that run as the user, or the user's group, whoever starts them: what the command leaves
+	 * on the host may not be one. openat2 has its mode in memory; libraries go on with openat. */
+	NO_SETID(chmod, 1),
+	NO_SETID(fchmod, 1),
+	NO_SETID(fchmodat, 2),
+	NO_SETID(fchmodat2, 2),
+	NO_SETID(mkdir, 1),
+	NO_SETID(mkdirat, 2),
+	NO_SETID(mknod, 1),
+	NO_SETID(mknodat, 2),
+	NO_SETID(creat, 1),
+	NO_SETID_CREATED(open, 1, 2),
+	NO_SETID_CREATED(openat, 2, 3),
+	{ SCMP_SYS(openat2), FAIL(ENOSYS), "its flags and mode lie in memory" },
+
 	/* What a container refuses too: needs a capability that is not there; kept from being tried. */
 	{ SCMP_SYS(kexec_load), FAIL(EPERM), "another kernel" },
 	{ SCMP_SYS(kexec_file_load), FAIL(EPERM), "another kernel" },
@@ -119,4 +154,7 @@ static const struct filter_rule command_rules[] = {
 #undef ALL64
 #undef FAMILIES
 #undef HAS_FLAG
+#undef NO_SETID
+#undef NO_SETID_WITH
+#undef NO_SETID_CREATED
 #endif

@@ -15,7 +15,6 @@ struct plan_grant {
 	int fd;			     /* O_PATH, opened once by openat2; what is mounted is this */
 	char *path;		     /* canonical: where it is mounted */
 	bool write, is_dir, overlay; /* overlay: read-only through credential whiteouts */
-	bool bare; /* nothing of hidden[] can lie beneath: a plain bind may replace the overlay */
 };
 /** struct plan_link - a symlink re-created inside, so that the user's spelling works */
 struct plan_link {
@@ -41,7 +40,6 @@ struct sandbox_plan {
 	char *project;	    /* canonical P, NULL when it may not be shared */
 	int project_fd;	    /* O_PATH, or -1 */
 	bool project_write; /* false: read-only, through an overlay with whiteouts */
-	bool project_bare;  /* as plan_grant.bare */
 	char *git;  /* P/.git (directory or file) to bind onto itself read-only; NULL: none */
 	int git_fd; /* O_PATH, or -1 */
 	char *weir; /* P/.weir, likewise */

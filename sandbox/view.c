@@ -406,13 +406,11 @@ static int grant_mount(struct tree *t, const struct plan_grant *g, struct err *e
 		return layer;
 	if ((r = tree_overlay(layer, from, on, g->path, e)) != -EINVAL)
 		return r;
-	if (g->bare)
-		return tree_bind(from, on, SAFE_RO, g->path, e);
+	/* never by a bind mount: its sockets, FIFOs and credentials would be the host's */
 	(void)err_set(e, 0, "'%s' cannot be shared read-only", g->path);
 	(void)err_why(
-		e,
-		"credentials lie below it, and it has mounts of its own or this kernel has no overlay to hide them");
-	return err_fix(e, "grant the directories below it that the command needs");
+		e, "it has mounts of its own, or this kernel has no overlay for an ordinary user");
+	return err_fix(e, "share the directories below it that the command needs, or files");
 }
 
 /* A part of P that stays as it is: mounted on itself, so that it cannot be renamed either. */
@@ -441,7 +439,6 @@ static int project_mount(struct tree *t, struct err *e)
 		.write = p->project_write,
 		.is_dir = true,
 		.overlay = !p->project_write,
-		.bare = p->project_bare,
 	};
 	int r;
 

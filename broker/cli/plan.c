@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/mounts.h"
 #include "common/err.h"
 #include "common/scope.h"
 #include "policy/policy.h"
@@ -199,23 +200,47 @@ static void project_tell(const struct plan_in *in, const struct err *why, int ho
 		     skip < strlen(why->what) ? why->what + skip : "it may not be written");
 }
 
-static int project_plan(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
-			struct err *e)
+/* A tree is read-only by an overlay, so that no socket or FIFO in it is the host's, and an overlay does
+ * not take in what is mounted below. Return: 0, or -errno with @e */
+static int whole_judge(struct mounts *m, const char *path, struct err *e)
+{
+	char point[PATH_MAX];
+	int r = mounts_below(m, path, point, sizeof(point));
+
+	if (r == 0)
+		return 0;
+	if (r < 0)
+		return err_set(e, -r, "read '/proc/self/mountinfo'");
+	(void)err_set(e, 0, "'%s' cannot be shared: '%s' is mounted below it", path, point);
+	(void)err_why(e, "a tree is shared read-only as one file system");
+	(void)err_fix(e, "share the directories below it that the command needs, each by itself");
+	return -EPERM;
+}
+
+static int project_plan(struct sandbox_plan *p, const struct judge *j, struct mounts *m,
+			const struct plan_in *in, struct err *e)
 {
 	const char *path = in->place->project;
 	SCOPED_FD int fd = path_open(path, e);
-	struct err why = { 0 };
-	int how, granted, r;
+	struct err why = { 0 }, alone = { 0 };
+	int how, judged, granted, r;
 
 	if (fd < 0)
 		return fd;
 	granted = project_grant(p, path);
-	how = judge_project(j, fd, path, &why);
-	if (granted == 1)
-		how = 0; /* -w: judged when it was opened */
-	else if (granted == 0 && how == 0)
-		how = 1; /* "read ." */
-	else if (how != 0)
+	judged = judge_project(j, fd, path, &why);
+	how = granted == 1		    ? 0 /* -w: judged when it was opened */
+	      : granted == 0 && judged == 0 ? 1 /* "read ." */
+					    : judged;
+	if (how == 1 && (r = whole_judge(m, path, &alone)) < 0) {
+		if (granted == 0) {
+			*e = alone;
+			return r;
+		}
+		how = judged = 2;
+		why = alone;
+	}
+	if (granted != 1 && judged != 0)
 		project_tell(in, &why, how, str_eq(path, in->who->home));
 	if (how == 2)
 		return 0;
@@ -252,24 +277,24 @@ static int grants_plan(struct sandbox_plan *p, const struct judge *j, const stru
 }
 
 /* What each read-only tree must not show; done when all trees are known. */
-static int hidden_plan(struct sandbox_plan *p, const struct judge *j, struct err *e)
+static int hidden_plan(struct sandbox_plan *p, const struct judge *j, struct mounts *m,
+		       struct err *e)
 {
-	int n;
+	int r;
 
 	if (p->ngrants)
 		qsort(p->grants, p->ngrants, sizeof(p->grants[0]), grant_compare);
 	for (size_t i = 0; i < p->ngrants; i++) {
 		if (!p->grants[i].overlay)
 			continue;
-		if ((n = judge_hide(j, p->grants[i].path, p, e)) < 0)
-			return n;
-		p->grants[i].bare = n == 0;
+		if ((r = whole_judge(m, p->grants[i].path, e)) < 0 ||
+		    (r = judge_hide(j, p->grants[i].path, p, e)) < 0)
+			return r;
 	}
 	if (!p->project || p->project_write)
 		return 0;
-	n = judge_hide(j, p->project, p, e);
-	p->project_bare = n == 0;
-	return n < 0 ? n : 0;
+	r = judge_hide(j, p->project, p, e);
+	return r < 0 ? r : 0;
 }
 
 /* ---- what is visible inside ---- */
@@ -470,6 +495,20 @@ static int argv_plan(struct sandbox_plan *p, char *const *argv, struct err *e)
 
 /* ---- descriptors ---- */
 
+/* Whoever holds an open directory reaches what lies in it, and ".." of it, past every mount. */
+static int directory_refuse(int fd, const char *what, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "stat %s", what);
+	if (!S_ISDIR(st.st_mode))
+		return 0;
+	(void)err_set(e, 0, "%s is a directory", what);
+	(void)err_why(e, "through it the command would reach what no grant names");
+	return err_fix(e, "weir run -r DIR or -w DIR, without the redirection");
+}
+
 static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
 {
 	if (in->nkeep > PLAN_KEEP_MAX)
@@ -477,8 +516,9 @@ static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct er
 	if (in->nkeep && !(p->keep_fds = calloc(in->nkeep, sizeof(p->keep_fds[0]))))
 		return no_memory(e);
 	for (size_t i = 0; i < in->nkeep; i++) {
-		int fd = in->keep_fds[i];
+		int fd = in->keep_fds[i], r;
 		bool again = false;
+		char what[32];
 
 		if (fd <= 2)
 			return err_set(e, 0, "--keep-fd %d: 0, 1 and 2 are always there", fd);
@@ -488,6 +528,9 @@ static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct er
 			return err_set(
 				e, 0,
 				"--keep-fd %d: it is a terminal, which never enters a sandbox", fd);
+		(void)snprintf(what, sizeof(what), "--keep-fd %d", fd);
+		if ((r = directory_refuse(fd, what, e)) < 0)
+			return r;
 		for (size_t k = 0; k < p->nkeep; k++)
 			again = again || p->keep_fds[k] == fd;
 		if (!again)
@@ -499,9 +542,17 @@ static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct er
 /* A closed 0, 1 or 2 would be taken by the next file opened, and that would be CMD's. */
 static int stdio_fill(struct err *e)
 {
-	for (int i = 0; i < 3; i++)
+	static const char *const names[] = { "standard input", "standard output",
+					     "standard error" };
+
+	for (int i = 0; i < 3; i++) {
+		int r;
+
 		if (fcntl(i, F_GETFD) < 0 && open("/dev/null", i ? O_WRONLY : O_RDONLY) != i)
 			return err_set(e, errno, "open '/dev/null'");
+		if ((r = directory_refuse(i, names[i], e)) < 0)
+			return r;
+	}
 	return 0;
 }
 
@@ -521,16 +572,21 @@ static int exe_plan(struct sandbox_plan *p, struct err *e)
 static int plan_fill(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
 		     struct err *e)
 {
+	struct mounts m = { 0 };
 	int r;
 
 	p->net_host = policy_network(in->policy) == NETWORK_ALLOW;
 	p->listeners = policy_network(in->policy) == NETWORK_ALLOWLIST;
 	if ((r = stdio_fill(e)) < 0 || (r = keep_plan(p, in, e)) < 0 || (r = exe_plan(p, e)) < 0 ||
 	    (r = person_plan(p, in, e)) < 0 || (r = hostname_plan(p, e)) < 0 ||
-	    (r = hosts_plan(p, e)) < 0 || (r = grants_plan(p, j, in, e)) < 0 ||
-	    (r = project_plan(p, j, in, e)) < 0 || (r = hidden_plan(p, j, e)) < 0 ||
-	    (r = machine_id_plan(p, in->place->project, e)) < 0 || (r = cwd_plan(p, in, e)) < 0 ||
-	    (r = argv_plan(p, in->argv, e)) < 0 || (r = command_plan(p, in, e)) < 0)
+	    (r = hosts_plan(p, e)) < 0 || (r = grants_plan(p, j, in, e)) < 0)
+		return r;
+	if ((r = project_plan(p, j, &m, in, e)) == 0)
+		r = hidden_plan(p, j, &m, e);
+	mounts_free(&m);
+	if (r < 0 || (r = machine_id_plan(p, in->place->project, e)) < 0 ||
+	    (r = cwd_plan(p, in, e)) < 0 || (r = argv_plan(p, in->argv, e)) < 0 ||
+	    (r = command_plan(p, in, e)) < 0)
 		return r;
 	return environ_plan(p, in, e);
 }

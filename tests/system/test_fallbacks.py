@@ -20,7 +20,8 @@ def net(world):
 
 @pytest.mark.parametrize("without", FEATURES)
 def test_the_promise_holds_without(net, without):
-    with net.inside("-r", f"{net.home}/data", allow=[HOST], test=True,
+    data = f"{net.home}/data/file" if "overlay" in without else f"{net.home}/data"
+    with net.inside("-r", data, allow=[HOST], test=True,
                     env={"WEIR_TEST_WITHOUT": without}) as sb:
         got = sb.py("""
             s, st, h, rest = connect("allowed.example.org:80")
@@ -43,6 +44,12 @@ def test_the_promise_holds_without(net, without):
             assert sb.py("result = dial('::1', 3128)") in ("ECONNREFUSED", "EADDRNOTAVAIL",
                                                            "ENETUNREACH", "EAFNOSUPPORT")
     net.nothing_reached(net.silent)
+
+
+def test_a_tree_that_no_overlay_can_guard_is_not_shared(net):
+    r = net.run("-n", "deny", "-r", f"{net.home}/data", "--", "true", test=True,
+                env={"WEIR_TEST_WITHOUT": "overlay"})
+    assert r.status == 125 and f"'{net.home}/data' cannot be shared read-only" in r.errtext, r
 
 
 def test_etc_with_mounts_beneath_it_works_as_in_a_container():

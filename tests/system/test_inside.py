@@ -3,6 +3,7 @@
 refused (SPEC 6; H31-H34, H37, H38, H46; N1-N11)."""
 import os
 import socket
+import textwrap
 
 import pytest
 
@@ -628,6 +629,7 @@ def test_as_root_the_hosts_device_nodes_keep_their_modes_and_work(world):
             chmod 0 /dev/$n && echo chmod $n
             touch -d @1 /dev/$n && echo touch $n
         done 2>/dev/null
+        chmod 0 /proc/self/fd/0 2>/dev/null && echo chmod 0
         echo x >/dev/null && echo x >>/dev/zero && ! echo x 2>/dev/null >/dev/full &&
         test "$(head -c2 /dev/zero | od -An -tx1)" = ' 00 00' &&
         test $(head -c9 /dev/urandom | wc -c) = 9 && : >/dev/random && echo works""",
@@ -641,3 +643,180 @@ def test_as_root_a_file_below_a_hidden_directory_of_etc_is_absent(world):
     world.write("/etc/sudoers.d/x", SECRET, 0o440, root=True)
     r = world.run("-n", "deny", "--", "ls", "/etc/sudoers.d/x", "/etc/hosts", root=True)
     assert r.status == 2 and r.text == "/etc/hosts\n", r
+
+
+def redirected(world, how, *command, opts=()):
+    """`weir run … COMMAND HOW`, the redirection by a shell of the user's in a directory of P's"""
+    base = world.project()
+    world.mkdir(f"{base}/p")
+    world.mkdir(f"{base}/out")
+    for name in ("in", "log"):
+        world.write(f"{base}/{name}", "held\n")
+    r = world.weir("run", "--preset", "none", "-q", "-n", "deny", *opts, "--", *command,
+                   cwd=f"{base}/p", prefix=["/bin/sh", "-c", f'exec "$@" {how}', "sh"])
+    r.base = world.path(base)
+    return r
+
+
+@pytest.mark.parametrize("how,text,opts", [
+    ("<../in", "echo x >/proc/self/fd/0", ()),
+    ("<../in", "echo x >>/dev/stdin", ()),
+    ("<../in", "exec 5<>/proc/self/fd/0", ()),
+    (">>../log", "cat /proc/$$/fd/1 >&2", ()),
+    ("3<../in", "echo x >/dev/fd/3", ("--keep-fd", "3")),
+    ("<../in", "python3 -c 'import os; os.truncate(\"/proc/self/fd/0\", 0)' 2>/dev/null", ()),
+])
+def test_a_descriptor_gives_what_its_mode_gave_and_no_more(world, how, text, opts):
+    r = redirected(world, how, "sh", "-c", f"{text} || exit 9", opts=opts)
+    assert r.status in (2, 9) and "held" not in r.errtext, r
+    assert (r.base / "in").read_text() == "held\n" and (r.base / "log").read_text() == "held\n"
+
+
+@pytest.mark.parametrize("how,text,out", [
+    ("<../in", "cat", "held\n"),
+    ("<../in", "cat /dev/stdin", "held\n"),
+    ("3<../in", "cat /dev/fd/3", "held\n"),
+    ("<>../in", "printf ab >/dev/stdin; cat /dev/stdin", "ab"),
+    (">>../log", "echo x; cat ../log 2>/dev/null; exit 0", ""),
+    ("2>../log", "echo x | tee /dev/stderr", "x\n"),
+    ("<../in", "bash -c 'cat <(echo one) /dev/fd/0; echo two > >(cat); wait'", "one\nheld\ntwo\n"),
+    ("", "echo piped | cat /proc/self/fd/0", "piped\n"),
+    ("</dev/null >/dev/null", "cat /dev/stdin; echo x >/dev/stdout", ""),
+    ("", "mkdir -p a/b c /tmp/a /tmp/b; echo m >a/b/f; mv a/b/f c/; mv a/b c/; ln c/f a/g; "
+     "echo t >/tmp/a/f; mv /tmp/a/f /tmp/b/; ln /tmp/b/f /tmp/a/; cat a/g /tmp/a/f", "m\nt\n"),
+])
+def test_what_scripts_do_with_descriptors_goes_on(world, how, text, out):
+    r = redirected(world, how, "sh", "-c", text, opts=("--keep-fd", "3") if how[:1] == "3" else ())
+    assert r.ok().text == out, r
+    assert (r.base / "log").read_text() == {">>": "held\nx\n", "2>": "x\n"}.get(how[:2], "held\n")
+
+
+def test_a_memfd_runs_and_an_unlinked_file_is_opened_again(world):
+    with world.inside("-n", "deny") as sb:
+        assert sb.py("""
+            import os
+            fd = os.memfd_create("m", 0)
+            os.write(fd, open("/bin/true", "rb").read())
+            t = open("/tmp/gone", "w+")
+            t.write("x")
+            t.flush()
+            os.unlink("/tmp/gone")
+            result = (os.spawnve(os.P_WAIT, f"/proc/self/fd/{fd}", ["true"], {}),
+                      open(f"/proc/self/fd/{t.fileno()}").read())
+        """) == (0, "x")
+
+
+@pytest.mark.parametrize("how,opts,want", [
+    ("<../out", (), "standard input is a directory"),
+    ("1<../out", (), "standard output is a directory"),
+    ("3</", ("--keep-fd", "3"), "--keep-fd 3 is a directory"),
+])
+def test_a_directory_is_no_descriptor_of_the_commands(world, how, opts, want):
+    r = redirected(world, how, "touch", "made", opts=opts)
+    assert r.status == 125 and want in r.errtext, r
+    assert not (r.base / "p" / "made").exists()
+
+
+def below(world, tree):
+    """A prefix that mounts something on a directory below TREE before weir starts"""
+    return ["/usr/bin/unshare", "-U", "-m", "--map-current-user", "--keep-caps", "/bin/sh", "-ec",
+            f'mount -t tmpfs tmpfs "{tree}/a b/on"; exec "$@"', "sh"]
+
+
+SOCKETS = """
+    import os, socket, sys
+    s = socket.socket(socket.AF_UNIX)
+    try: s.connect(sys.argv[1] + "/sock"); print("connected")
+    except OSError as e: print("refused")
+    try: os.close(os.open(sys.argv[1] + "/fifo", os.O_RDWR | os.O_NONBLOCK)); print("opened")
+    except OSError as e: print("refused")"""
+
+
+@pytest.fixture
+def tree(world):
+    """A directory of the user's with a socket that listens, and a place to mount something on"""
+    path = world.project()
+    world.mkdir(f"{path}/a b/on")
+    os.mkfifo(world.path(f"{path}/fifo"))
+    s = world.make("host", socket.AF_UNIX, socket.SOCK_STREAM)
+    here = os.open(world.path(path), os.O_PATH)
+    s.bind(f"/proc/self/fd/{here}/sock")
+    s.listen(1)
+    os.close(here)
+    for name in ("sock", "fifo"):
+        os.chmod(world.path(f"{path}/{name}"), 0o777)
+    return path
+
+
+def test_a_read_tree_with_a_mount_below_is_refused_by_name(world, tree):
+    for opts, cwd in ((("-r", tree), None), (("-r", "."), tree)):
+        r = world.weir("run", "--preset", "none", "-n", "deny", *opts, "--", PYTHON, "-c",
+                       textwrap.dedent(SOCKETS), tree, prefix=below(world, tree), cwd=cwd)
+        assert r.status == 125 and r.text == "" and f"'{tree}' cannot be shared" in r.errtext, r
+        assert f"'{tree}/a b/on' is mounted below it" in r.errtext and "fix: " in r.errtext, r
+
+
+def test_a_socket_of_a_read_tree_is_not_the_hosts(world, tree):
+    r = world.run("-n", "deny", "-r", tree, "--", PYTHON, "-c", textwrap.dedent(SOCKETS), tree)
+    assert r.ok().text.startswith("refused\n"), r
+
+
+def test_a_read_only_project_with_a_mount_below_is_not_shared(world, tree):
+    r = world.run("-n", "deny", "--", "sh", "-c", 'pwd; ls -d "$0"', tree, cwd=tree,
+                  env={"PATH": f"{tree}:/usr/bin:/bin"}, prefix=below(world, tree))
+    assert r.text == f"{world.home}\n" and f"'{tree}/a b/on' is mounted below it" in r.errtext, r
+    r = world.run("-n", "deny", "--", "pwd", cwd=tree, env={"PATH": f"{tree}:/usr/bin:/bin"})
+    assert r.ok().text == f"{tree}\n" and "shared read-only" in r.errtext, r
+
+
+@pytest.mark.parametrize("bit", ["0o4000", "0o2000", "0o6000"])
+def test_no_set_id_file_can_be_left_on_the_host(world, bit):
+    with world.inside("-n", "deny") as sb:
+        got = sb.py("""
+            import ctypes, platform, stat
+            bit = int(bit, 8)
+            libc = ctypes.CDLL(None, use_errno=True)
+            reg = stat.S_IFREG | 0o755 | bit
+            x86, at = platform.machine() == "x86_64", -100
+            open("f", "w").close()
+            fd = os.open("f", os.O_RDONLY)
+            new, made = os.O_CREAT | os.O_EXCL | os.O_WRONLY, []
+            calls = {
+                "chmod": lambda p: libc.chmod(p, 0o755 | bit),
+                "fchmod": lambda p: libc.fchmod(fd, 0o755 | bit),
+                "fchmodat": lambda p: libc.fchmodat(at, p, 0o755 | bit, 0),
+                "fchmodat2": lambda p: libc.syscall(452, at, p, 0o755 | bit, 0),
+                "mkdirat": lambda p: libc.mkdirat(at, b"new", 0o755 | bit),
+                "mknodat": lambda p: libc.mknodat(at, b"new", reg, 0),
+                "openat": lambda p: libc.openat(at, b"new", new, 0o755 | bit),
+                "tmpfile": lambda p: libc.openat(at, b".", os.O_TMPFILE | os.O_RDWR, 0o755 | bit),
+            }
+            if x86:
+                calls.update({
+                    "chmod, old": lambda p: libc.syscall(90, p, 0o755 | bit),
+                    "mkdir, old": lambda p: libc.syscall(83, b"new", 0o755 | bit),
+                    "mknod, old": lambda p: libc.syscall(133, b"new", reg, 0),
+                    "creat, old": lambda p: libc.syscall(85, b"new", 0o755 | bit),
+                    "open, old": lambda p: libc.syscall(2, b"new", new, 0o755 | bit),
+                })
+            for name, call in calls.items():
+                ctypes.set_errno(0)
+                r = call(b"f")
+                if r >= 0 or ctypes.get_errno() != errno.EPERM:
+                    made.append((name, r, ctypes.get_errno()))
+            how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o755, 0)
+            r = libc.syscall(437, at, b"new", how, 24)
+            result = made, r, errno.errorcode[ctypes.get_errno()], sorted(os.listdir("."))
+        """, bit=bit)
+    # a kernel or a filter that is older than fchmodat2 says ENOSYS
+    assert [m for m in got[0] if m[0] != "fchmodat2" or m[2] != 38] == [], got
+    assert got[1:] == (-1, "ENOSYS", ["f"]), got
+
+
+def test_modes_without_set_id_bits_and_archives_go_on(world):
+    need("tar", "tar")
+    r = world.run("-n", "deny", "--", "sh", "-ec", """
+        umask 0; mkdir -m 1777 d; echo >d/f; chmod 1755 d; chmod 755 d/f; install -m 711 d/f d/g
+        tar cf t.tar d; mkdir e; tar xpf t.tar -C e; cp -a d c; mkfifo -m 600 p
+        stat -c %a d d/f d/g e/d e/d/g c/g p | tr '\\n' ' '""")
+    assert r.ok().text == "1755 755 711 1755 711 711 600 ", r

@@ -12,10 +12,14 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -165,6 +169,65 @@ static int scopes_body(void)
 	return kill(getppid(), 0) == 0 || errno != EPERM ? 2 : 0;
 }
 
+static char inside_dir[] = "/var/tmp/weir-lock-XXXXXX";
+
+/* A domain is of the root that it was made in: here one below /var/tmp. */
+static int inside_steps(void)
+{
+	const char *dir = inside_dir;
+	char text[8] = "", at[64];
+	int host, read_only, read_write, fds[2], p[2], fd;
+
+	if ((host = open(dir, O_RDONLY | O_CLOEXEC)) < 0 ||
+	    (fd = openat(host, "f", O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) < 0 ||
+	    write(fd, "abc", 3) != 3 || (read_only = openat(host, "f", O_RDONLY | O_CLOEXEC)) < 0 ||
+	    (read_write = openat(host, "g", O_RDWR | O_CREAT | O_CLOEXEC, 0644)) < 0 ||
+	    mkdirat(host, "root", 0755) < 0 || mkdirat(host, "root/proc", 0755) < 0 ||
+	    mkdirat(host, "root/d", 0755) < 0 || pipe2(p, O_CLOEXEC) < 0)
+		return 10;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 || chdir(dir) < 0 ||
+	    mount("/proc", "root/proc", NULL, MS_BIND | MS_REC, NULL) < 0 || chroot("root") < 0 ||
+	    chdir("/") < 0)
+		return 11;
+	fds[0] = read_only;
+	fds[1] = p[0]; /* of no tree: passed over */
+	if (lock_privs() < 0 || lock_landlock_open(LOCK_INSIDE, fds, 2) < 2)
+		return 1;
+	if ((fd = open("/x", O_RDWR | O_CREAT | O_CLOEXEC, 0644)) < 0 || rename("/x", "/d/x") < 0)
+		return 2;
+	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", read_only);
+	if ((fd = open(at, O_RDONLY | O_CLOEXEC)) < 0 || read(fd, text, 3) != 3)
+		return 3;
+	if (open(at, O_WRONLY | O_CLOEXEC) >= 0 || errno != EACCES)
+		return 4;
+	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", read_write);
+	if (open(at, O_RDONLY | O_CLOEXEC) >= 0 || errno != EACCES)
+		return 5;
+	if (openat(host, "made", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0 || errno != EACCES)
+		return 6;
+	if (write(read_write, "x", 1) != 1)
+		return 7;
+	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", p[1]);
+	return open(at, O_WRONLY | O_CLOEXEC) < 0 ? 8 : 0;
+}
+
+static int inside_body(void)
+{
+	static const char *const left[] = { "root/d/x", "root/x", "root/d", "root/proc",
+					    "root",	"f",	  "g",	    "" };
+	char path[sizeof(inside_dir) + 16];
+	int status;
+
+	if (!mkdtemp(inside_dir))
+		return 9;
+	status = in_child(inside_steps);
+	for (size_t i = 0; i < ARRAY_LEN(left); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", inside_dir, left[i]);
+		(void)remove(path);
+	}
+	return status;
+}
+
 static const struct {
 	const char *name;
 	int least; /* ABI */
@@ -174,6 +237,7 @@ static const struct {
 	{ "TCP bind refused, connect not", 4, bind_body },
 	{ "abstract sockets refused, signals not", 6, abstract_body },
 	{ "signals refused", 6, scopes_body },
+	{ "files beyond the own root refused", 2, inside_body },
 };
 
 static void domain_refuses_what_its_words_say(void **state)
