@@ -49,7 +49,6 @@ static int text_read(struct mounts *m)
 	}
 	text[len] = '\0';
 	m->text = text;
-	m->len = len;
 	text = NULL;
 	return 0;
 }

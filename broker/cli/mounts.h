@@ -9,7 +9,6 @@
 /** struct mounts - the text of /proc/self/mountinfo, read when it is first asked for */
 struct mounts {
 	char *text; /* NULL: not read yet */
-	size_t len;
 };
 
 /**
