@@ -106,7 +106,7 @@ static char *auth_text(struct arena *a, const struct url *u)
 	if (pass < 0)
 		return NULL;
 	(void)sodium_bin2base64(text, sizeof(text), (const unsigned char *)plain,
-				(size_t)(user + 1 + pass), sodium_base64_VARIANT_ORIGINAL);
+				(size_t)user + 1 + (size_t)pass, sodium_base64_VARIANT_ORIGINAL);
 	sodium_memzero(plain, sizeof(plain));
 	return arena_str(a, text, strlen(text));
 }

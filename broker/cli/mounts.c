@@ -86,7 +86,7 @@ int mounts_below(struct mounts *m, const char *path, char *first, size_t size)
 
 	if (r < 0)
 		return r;
-	for (const char *line = m->text; *line;
+	for (const char *line = m->text; line && *line;
 	     line += strcspn(line, "\n"), line += *line == '\n') {
 		char point[PATH_MAX];
 

@@ -5,6 +5,7 @@
  * that is drawn here, printed on a descriptor once, and stands on no command line. */
 #include "cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -204,23 +205,29 @@ static int stale_remove(const struct place_at *at, const struct sockaddr_un *sun
 	return 0;
 }
 
+static int path_absolute(const char *path, char full[PATH_MAX], struct err *e)
+{
+	char cwd[PATH_MAX] = "";
+	int n;
+
+	if (path[0] != '/' && !getcwd(cwd, sizeof(cwd)))
+		return err_set(e, errno, "find the directory of '%s'", path);
+	n = snprintf(full, PATH_MAX, "%s%s%s", cwd, path[0] == '/' ? "" : "/", path);
+	return n < 0 || n >= PATH_MAX ? err_set(e, ENAMETOOLONG, "--listen 'unix:%s'", path) : 0;
+}
+
 /* The directory that was looked at is the one that is bound in: by its descriptor. */
 static int listen_unix(struct place_at *at, const char *path, struct err *e)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	SCOPED_FREE char *full = path[0] == '/' ? strdup(path) : NULL;
-	SCOPED_FREE char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
-	char *slash;
+	char full[PATH_MAX], *slash;
 	mode_t mask;
-	int r;
+	int r = path_absolute(path, full, e);
 
-	if (!full && (!cwd || asprintf(&full, "%s/%s", cwd, path) < 0)) {
-		full = NULL;
-		return err_set(e, errno, "find the directory of '%s'", path);
-	}
+	if (r < 0)
+		return r;
 	slash = strrchr(full, '/');
-	if (slash == full || slash[1] == '\0' || strlen(slash + 1) >= sizeof(at->name) - 32 ||
-	    strlen(full) >= PATH_MAX) {
+	if (slash == full || slash[1] == '\0' || strlen(slash + 1) >= sizeof(at->name) - 32) {
 		err_set(e, 0, "--listen 'unix:%s' is not the path of a socket", path);
 		return err_fix(e, "--listen unix:DIR/NAME, the name at most 75 bytes");
 	}
@@ -298,8 +305,8 @@ static int listen_tcp(struct place_at *at, const struct typed *t, struct err *e)
 	struct sockaddr_storage ss;
 	socklen_t len, got = sizeof(ss);
 	char text[ADDR_TEXT_MAX];
-	struct addr a;
-	uint16_t port;
+	struct addr a = { 0 };
+	uint16_t port = 0;
 	int r = tcp_place(t->listen, &a, &port, e);
 
 	if (r < 0)
@@ -403,6 +410,7 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 
 	if (r < 0)
 		return r;
+	assert(t->listen); /* read_options() saw to it */
 	if (policy_network(policy) != NETWORK_ALLOWLIST) {
 		err_set(e, 0,
 			"weir proxy serves 'network allowlist', but the policy says otherwise");

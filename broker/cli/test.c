@@ -180,7 +180,7 @@ static int start_run(const struct bench *b, const char *const *words, pid_t *pid
 		return -errno;
 	}
 	if (*pid == 0) {
-		for (size_t i = 0; words[i] && i < ARRAY_LEN(argv) - 1; i++)
+		for (size_t i = 0; i < ARRAY_LEN(argv) - 1 && words[i]; i++)
 			argv[i] = strdup(words[i]);
 		if (dup2(p[1], STDOUT_FILENO) < 0 || chdir(b->project) < 0)
 			_exit(EXIT_WEIR);

@@ -38,8 +38,7 @@ static bool in_conn(struct monitor *m, const struct conn *c, const struct addr *
 	}
 	return c->state == CONN_ALLOWED && addr_class_of(a) == ADDR_PUBLIC &&
 	       !monitor_is_own(m, a) &&
-	       policy_judge_addr(m->policy, &c->target, &c->match, a, false, &by) ==
-		       REASON_NONE;
+	       policy_judge_addr(m->policy, &c->target, &c->match, a, false, &by) == REASON_NONE;
 }
 
 bool connects_allowed(struct monitor *m, const struct addr *a, uint16_t port)

@@ -87,8 +87,9 @@ struct monitor {
 	bool killed;	  /* the monitor killed the sandbox */
 	int status;	  /* what monitor_main() will return */
 	bool have_status;
-	struct err *err;	    /* why the command did not run */
-	int (*lock)(struct monitor *m, struct err *e); /* give up power, once the command runs; NULL: done */
+	struct err *err; /* why the command did not run */
+	int (*lock)(struct monitor *m,
+		    struct err *e); /* give up power, once the command runs; NULL: done */
 
 	/* the exposed side */
 	int nursery_sock, nursery_pidfd;

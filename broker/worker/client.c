@@ -197,11 +197,12 @@ static int socks_fill(struct conn *c, size_t need)
 static int socks_greeted(struct conn *c)
 {
 	size_t need = 0, have = c->head ? c->head->end : 0;
-	int r = socks_greeting(have ? (const uint8_t *)c->head->data : NULL, have, &need);
+	int r = socks_greeting(c->head ? (const uint8_t *)c->head->data : NULL, have, &need);
 
 	if (r == 0)
 		return socks_fill(c, need);
-	if (r < 0 || c->w->config.secret[0]) { /* no method of this version can prove it */
+	if (r < 0 || !c->head ||
+	    c->w->config.secret[0]) { /* no method of this version can prove it */
 		socks_reject(c, r < 0 ? REASON_BAD_REQUEST : REASON_PROXY_AUTH, SOCKS_FAILURE);
 		return -ECANCELED;
 	}

@@ -197,8 +197,9 @@ static enum step down_head(struct conn *c, const struct head_read *r)
 	    (head.status == 101 && (!h->is_upgrade || !h->req.is_done)))
 		return end_refuse(c, REASON_BAD_RESPONSE, "sent an answer that is not HTTP");
 	if (h->is_upstream && head.status == 407)
-		return end_refuse(c, REASON_UPSTREAM, "is not reached: the upstream proxy does not "
-						      "accept the policy's credentials");
+		return end_refuse(c, REASON_UPSTREAM,
+				  "is not reached: the upstream proxy does not "
+				  "accept the policy's credentials");
 	len = rewrite_response(c->w->out, sizeof(c->w->out), &head, down_conn(c, &head, &f));
 	if (len < 0)
 		return end_refuse(c, REASON_BAD_RESPONSE, "sent a head that is too large");

@@ -32,8 +32,8 @@ extern double clock_scale; /* WEIR_TEST_CLOCK: a test need not wait for a minute
 #define HEAD_S (10. * clock_scale) /* a head, from its first byte */
 #define IDLE_S (60. * clock_scale) /* no byte yet, or nothing between two requests */
 #define DIAL_S (30. * clock_scale) /* from the verdict to the connection, DNS included */
-#define SWEEP_S 0.1 /* a client that is not read for longer is watched for a reset */
-#define LINGER_S 2. /* after a refusal */
+#define SWEEP_S 0.1		   /* a client that is not read for longer is watched for a reset */
+#define LINGER_S 2.		   /* after a refusal */
 #define LINGER_BYTES 262144
 #define STOP_S 0.3 /* STOP: what is under way may still be said */
 
@@ -145,7 +145,7 @@ struct conn {
 			   /* of a hello: bytes without which it need not be looked at again */
 	uint32_t dropped;
 	uint8_t state, proto;
-	uint8_t socks; /* enum socks_step */
+	uint8_t socks;	 /* enum socks_step */
 	bool is_started; /* the head's first byte came */
 	bool is_asked, is_allowed, is_dialed;
 	bool is_over; /* one of the CONNS_OVER */
@@ -171,7 +171,7 @@ struct worker {
 	ev_io listener[2];
 	bool is_unix[2]; /* weir proxy: that listener's clients must be the user's own */
 	uid_t uid;	 /* the user, as this process sees it */
-	int spare; /* given up for a moment when no descriptor is left */
+	int spare;	 /* given up for a moment when no descriptor is left */
 	ev_timer pause;
 	bool is_ready, is_paused_full, is_paused_fds, is_stopping, is_exiting;
 

@@ -193,7 +193,7 @@ static int inside_steps(void)
 	fds[1] = p[0]; /* of no tree: passed over */
 	if (lock_privs() < 0 || lock_landlock_open(LOCK_INSIDE, fds, 2) < 2)
 		return 1;
-	if ((fd = open("/x", O_RDWR | O_CREAT | O_CLOEXEC, 0644)) < 0 || rename("/x", "/d/x") < 0)
+	if (open("/x", O_RDWR | O_CREAT | O_CLOEXEC, 0644) < 0 || rename("/x", "/d/x") < 0)
 		return 2;
 	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", read_only);
 	if ((fd = open(at, O_RDONLY | O_CLOEXEC)) < 0 || read(fd, text, 3) != 3)
