@@ -21,6 +21,7 @@ static const char *const fault_texts[] = {
 	[HEAD_BAD_LENGTH] = "a bad Content-Length, or more than one",
 	[HEAD_BAD_CODING] = "a Transfer-Encoding other than chunked",
 	[HEAD_LENGTH_AND_CODING] = "both Content-Length and Transfer-Encoding",
+	[HEAD_MANY_NAMED] = "a Connection header that names too many fields",
 };
 _Static_assert(sizeof(fault_texts) / sizeof(fault_texts[0]) == HEAD_FAULT_COUNT, "one text each");
 
@@ -159,6 +160,20 @@ static enum head_fault scan_status_line(struct head *h)
 	return scan_version((struct slice){ l.p, 8 }, &h->minor);
 }
 
+static enum head_fault scan_connection(struct head *h, struct slice value)
+{
+	struct slice t;
+
+	while (slice_next_token(&value, &t)) {
+		if (slice_is(t, "close") || slice_is(t, "keep-alive"))
+			continue;
+		if (h->nnamed == HEAD_NAMED_MAX)
+			return HEAD_MANY_NAMED;
+		h->named[h->nnamed++] = t;
+	}
+	return HEAD_OK;
+}
+
 /* What decides where the message ends, and whom it is for, may be said once only. */
 static enum head_fault scan_meaning(struct head *h, struct slice name, struct slice value,
 				    bool is_request, bool *has_host, bool *has_coding)
@@ -180,6 +195,8 @@ static enum head_fault scan_meaning(struct head *h, struct slice name, struct sl
 		if (*has_host)
 			return HEAD_TWO_HOSTS;
 		*has_host = true;
+	} else if (slice_is(name, "connection") || slice_is(name, "proxy-connection")) {
+		return scan_connection(h, value);
 	}
 	return h->has_length && *has_coding ? HEAD_LENGTH_AND_CODING : HEAD_OK;
 }

@@ -17,6 +17,10 @@ struct slice {
 	size_t n;
 };
 
+/* Real clients name two or three. Each field is held against each name: unbounded, one head could
+ * keep the worker busy for seconds. */
+#define HEAD_NAMED_MAX 32
+
 /** struct head - a head that was found well formed; points into the scanned bytes */
 struct head {
 	struct slice method, target; /* of a request */
@@ -26,6 +30,9 @@ struct head {
 	bool has_length;	     /* one Content-Length of 1-18 digits */
 	bool is_chunked;	     /* one Transfer-Encoding: chunked */
 	const char *fields, *end;    /* first field line; the blank line */
+	/* what Connection and Proxy-Connection name besides close and keep-alive */
+	struct slice named[HEAD_NAMED_MAX];
+	size_t nnamed;
 };
 
 enum head_fault {
@@ -41,6 +48,7 @@ enum head_fault {
 	HEAD_BAD_LENGTH, /* more than one Content-Length, or not a number */
 	HEAD_BAD_CODING, /* of a request: not "chunked", or two of them, or in HTTP/1.0 */
 	HEAD_LENGTH_AND_CODING,
+	HEAD_MANY_NAMED, /* more than HEAD_NAMED_MAX */
 	HEAD_FAULT_COUNT
 };
 

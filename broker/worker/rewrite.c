@@ -77,38 +77,14 @@ static bool is_framing_field(struct slice name)
 	return slice_is(name, "content-length") || slice_is(name, "transfer-encoding");
 }
 
-/* Does a Connection field name it? @listed: false when none names any, and nothing is searched */
-static bool is_named(const struct head *h, bool listed, struct slice name)
+/* Does a Connection field name it? */
+static bool is_named(const struct head *h, struct slice name)
 {
-	const char *at = h->fields;
-	struct slice field, value, t;
-
-	if (!listed || is_framing_field(name))
+	if (h->nnamed == 0 || is_framing_field(name))
 		return false;
-	while (head_next(h, &at, &field, &value, NULL)) {
-		if (!slice_is(field, "connection") && !slice_is(field, "proxy-connection"))
-			continue;
-		while (slice_next_token(&value, &t)) {
-			if (t.n == name.n && strncasecmp(t.p, name.p, t.n) == 0)
-				return true;
-		}
-	}
-	return false;
-}
-
-/* Connection: close and keep-alive name no field; only other words are worth the search. */
-static bool names_fields(const struct head *h)
-{
-	const char *at = h->fields;
-	struct slice field, value, t;
-
-	while (head_next(h, &at, &field, &value, NULL)) {
-		if (!slice_is(field, "connection") && !slice_is(field, "proxy-connection"))
-			continue;
-		while (slice_next_token(&value, &t)) {
-			if (!slice_is(t, "close") && !slice_is(t, "keep-alive"))
-				return true;
-		}
+	for (size_t i = 0; i < h->nnamed; i++) {
+		if (h->named[i].n == name.n && strncasecmp(h->named[i].p, name.p, name.n) == 0)
+			return true;
 	}
 	return false;
 }
@@ -117,7 +93,6 @@ static void put_fields(struct out *o, const struct head *h, bool keep_upgrade, b
 {
 	const char *at = h->fields;
 	struct slice name, value, whole;
-	bool listed = names_fields(h);
 
 	while (head_next(h, &at, &name, &value, &whole)) {
 		if (keep_upgrade && slice_is(name, "upgrade")) {
@@ -125,7 +100,7 @@ static void put_fields(struct out *o, const struct head *h, bool keep_upgrade, b
 			continue;
 		}
 		if (is_hop_field(name) || (drop_host && slice_is(name, "host")) ||
-		    is_named(h, listed, name))
+		    is_named(h, name))
 			continue;
 		put(o, whole.p, whole.n);
 	}

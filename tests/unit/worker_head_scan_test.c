@@ -14,6 +14,9 @@
 #include "common/scope.h"
 
 #define GET "GET http://a/ HTTP/1.1\r\n"
+#define GET_1 "GET http://a/ HTTP/1.1\r\nConnection: close, keep-alive, "
+#define NAMED_8 "a,b,c,d,e,f,g,h"
+#define NAMED_32 NAMED_8 "," NAMED_8 "," NAMED_8 "," NAMED_8
 #define POST "POST http://a/ HTTP/1.1\r\n"
 #define TEXT(s) s, sizeof(s) - 1
 
@@ -70,6 +73,10 @@ static const struct {
 	  HEAD_LENGTH_AND_CODING },
 	{ "coding and length", TEXT(POST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n"),
 	  HEAD_LENGTH_AND_CODING },
+	{ "32 named fields", TEXT(GET_1 NAMED_32 "\r\n\r\n"), HEAD_OK },
+	{ "33 named fields", TEXT(GET_1 NAMED_32 ",x\r\n\r\n"), HEAD_MANY_NAMED },
+	{ "33 named fields on two lines", TEXT(GET_1 NAMED_32 "\r\nProxy-Connection: x\r\n\r\n"),
+	  HEAD_MANY_NAMED },
 	{ "another coding", TEXT(POST "Transfer-Encoding: gzip\r\n\r\n"), HEAD_BAD_CODING },
 	{ "a list of codings", TEXT(POST "Transfer-Encoding: gzip, chunked\r\n\r\n"),
 	  HEAD_BAD_CODING },
