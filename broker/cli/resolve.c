@@ -55,8 +55,9 @@ static void turn(ares_channel channel)
 	nfds_t n = 0;
 
 	for (int i = 0; i < ARES_GETSOCK_MAXNUM; i++) {
-		short events = (short)((ARES_GETSOCK_READABLE(bits, i) ? POLLIN : 0) |
-				       (ARES_GETSOCK_WRITABLE(bits, i) ? POLLOUT : 0));
+		/* ARES_GETSOCK_WRITABLE() shifts a signed 1 into the sign */
+		short events = (short)((bits & 1u << i ? POLLIN : 0) |
+				       (bits & 1u << (i + ARES_GETSOCK_MAXNUM) ? POLLOUT : 0));
 
 		if (events)
 			p[n++] = (struct pollfd){ .fd = socks[i], .events = events };
