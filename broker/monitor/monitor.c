@@ -241,6 +241,8 @@ void monitor_end(struct monitor *m, int status)
 	m->status = status;
 	m->phase = PHASE_DRAIN;
 	worker_stop(m);
+	if (worker_gone(m))
+		nursery_kill(m); /* it goes while pid 1 of the sandbox does */
 	ev_timer_again(m->loop, &m->drain_timer);
 	monitor_check_done(m);
 }
