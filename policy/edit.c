@@ -18,7 +18,7 @@ struct edit {
 	struct arena arena;
 	struct policy_pattern *want;
 	enum policy_verdict verdict; /* of the wanted rule */
-	bool is_private, ports_given;
+	bool is_private, is_no_sni, ports_given;
 	char line[POLICY_WORDS_TEXT_MAX + 8]; /* to put in */
 	char *out;
 	size_t len;
@@ -32,6 +32,16 @@ static const char *const verbs[] = {
 };
 
 /* The wanted rule is parsed as the line that it will be, by the parser of all lines. */
+/* Among the suffix words of a rule */
+static bool words_have(const struct words *w, const char *word)
+{
+	for (size_t i = 2; i < w->n; i++) {
+		if (str_eq(w->w[i].s, word))
+			return true;
+	}
+	return false;
+}
+
 static int want_parse(struct edit *d)
 {
 	const char *keyword = d->how->verb == EDIT_DENY ? "deny" : "allow";
@@ -55,7 +65,8 @@ static int want_parse(struct edit *d)
 		return err_set(d->e, 0, "%s: '%s': expected one target", verbs[d->how->verb],
 			       d->how->words);
 	d->verdict = d->how->verb == EDIT_DENY ? POLICY_DENY : POLICY_ALLOW;
-	d->is_private = words.n > 2;
+	d->is_private = words_have(&words, "private");
+	d->is_no_sni = words_have(&words, "no-sni");
 	d->ports_given = strrchr(words.w[1].s, ':') && words.w[1].s[words.w[1].len - 1] != ']';
 	memcpy(d->line, words.text, strlen(words.text) + 1); /* no longer than it was */
 	return pattern_parse(&d->arena, &at, &words.w[1], d->verdict, false, &d->want, d->e);
@@ -80,7 +91,8 @@ static bool line_goes(struct edit *d, const struct words *w)
 		return !d->ports_given || ports == PORTS_SAME;
 	if (deny == (d->verdict == POLICY_DENY)) {
 		d->there |= pattern_ports(d->want, p) >= PORTS_COVERED &&
-			    (w->n > 2 || !d->is_private);
+			    (!d->is_private || words_have(w, "private")) &&
+			    (!d->is_no_sni || words_have(w, "no-sni"));
 		return false;
 	}
 	return deny ? ports != PORTS_APART : ports >= PORTS_COVERED;

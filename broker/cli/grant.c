@@ -20,6 +20,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "broker/cli/links.h"
 #include "broker/cli/plan.h"
 #include "common/err.h"
 #include "common/num.h"
@@ -292,6 +293,13 @@ static int bins_read(struct judge *j, char *const *env)
 	return r;
 }
 
+static int own_link(void *arg, const char *link)
+{
+	struct judge *j = arg;
+
+	return list_add(&j->own, link, "a link on the way to weir's own files");
+}
+
 /* A policy file may be a link into a dotfiles repository: who writes there writes the policy. */
 static int policy_files_add(struct judge *j, const struct weir_dirs *d)
 {
@@ -302,9 +310,11 @@ static int policy_files_add(struct judge *j, const struct weir_dirs *d)
 		int n = dirs[i] ? snprintf(path, sizeof(path), "%s/policy", dirs[i]) : -1;
 		int r;
 
-		if (n < 0 || (size_t)n >= sizeof(path) || !realpath(path, real))
+		if (n < 0 || (size_t)n >= sizeof(path))
 			continue;
-		r = list_add(&j->own, real, "weir's own policy");
+		r = path_links(path, own_link, j);
+		if (r == 0 && realpath(path, real))
+			r = list_add(&j->own, real, "weir's own policy");
 		if (r < 0)
 			return r;
 	}
@@ -322,7 +332,8 @@ static int own_read(struct judge *j, const struct weir_dirs *d)
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs) && r == 0; i++)
 		if (dirs[i] && (r = list_add(&j->own, dirs[i], "weir's own files")) == 0)
-			r = list_add_resolved(&j->own, dirs[i], "weir's own files");
+			if ((r = list_add_resolved(&j->own, dirs[i], "weir's own files")) == 0)
+				r = path_links(dirs[i], own_link, j);
 	if (r == 0)
 		r = policy_files_add(j, d);
 	return r < 0 ? r : list_add_table(&j->own, j->home, defaults);

@@ -217,7 +217,8 @@ static int source_read(const struct surroundings *at, const struct layers_source
 	if (s->layer == LAYER_PROJECT)
 		return project_read(at, text, len, e);
 	if (s->layer == LAYER_FILE)
-		return layers_read(s->path, text, len, e);
+		return s->text ? layers_read_again(s->path, text, len, e)
+			       : layers_read(s->path, text, len, e);
 	return layers_read_guarded(s->path, at->who.uid, text, len, e);
 }
 

@@ -113,5 +113,8 @@ char *layers_user_file(const struct weir_dirs *dirs);
 /** layers_read() - the bytes of a -p FILE (any kind but a directory), at most LAYERS_FILE_MAX
  * @text: for free(); not a string: a NUL may be inside. Return: 0, or -errno with @e */
 int layers_read(const char *path, char **text, size_t *len, struct err *e);
+/** layers_read_again() - the same behind the lock, where nothing may be waited for: a regular file only.
+ * Return: 0, or -errno with @e */
+int layers_read_again(const char *path, char **text, size_t *len, struct err *e);
 
 #endif

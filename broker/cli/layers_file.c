@@ -64,6 +64,20 @@ int layers_read(const char *path, char **text, size_t *len, struct err *e)
 	return read_all(fd, path, text, len, e);
 }
 
+int layers_read_again(const char *path, char **text, size_t *len, struct err *e)
+{
+	SCOPED_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0)
+		return err_set(e, errno, "open '%s'", path);
+	if (fstat(fd, &st) < 0)
+		return err_set(e, errno, "stat '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, 0, "'%s' is not a regular file any more", path);
+	return read_all(fd, path, text, len, e);
+}
+
 /* @what: "directory", "symlink", "file" */
 static int check_owner(const struct stat *st, uid_t uid, const char *what, const char *path,
 		       struct err *e)
@@ -143,6 +157,12 @@ static int read_regular(int dir, uid_t uid, const char *base, const char *path, 
 		return err_set(e, errno, "stat '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, 0, "'%s' is not a regular file", path);
+	if (st.st_nlink > 1) {
+		(void)err_set(e, 0, "the file '%s' has another name, a hard link", path);
+		(void)err_why(
+			e, "whoever may write there, a sandboxed command too, writes the policy");
+		return err_fix(e, "cp '%s' '%s.new' && mv '%s.new' '%s'", path, path, path, path);
+	}
 	r = check_owner(&st, uid, "file", path, e);
 	return r < 0 ? r : read_all(fd, path, text, len, e);
 }

@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
 #include "broker/cli/layers.h"
+#include "broker/cli/links.h"
 #include "broker/cli/options.h"
 #include "broker/cli/plan.h"
 #include "broker/cli/unsandboxed.h"
@@ -279,6 +281,20 @@ static const char *writable_top(const char *path, const struct sandbox_plan *pla
 	return NULL;
 }
 
+static int link_is_writable(void *arg, const char *link)
+{
+	return writable_top(link, arg) != NULL;
+}
+
+/* May CMD change what is read there: by the file, by another name of it, or by a link on the way? */
+static bool is_writable(const char *path, struct sandbox_plan *plan)
+{
+	struct stat st;
+
+	return writable_top(path, plan) || path_links(path, link_is_writable, plan) != 0 ||
+	       (stat(path, &st) == 0 && st.st_nlink > 1);
+}
+
 /* A record that CMD can rewrite records nothing. */
 static int audit_check(const char *path, const struct sandbox_plan *plan, struct err *e)
 {
@@ -291,14 +307,13 @@ static int audit_check(const char *path, const struct sandbox_plan *plan, struct
 }
 
 /* A policy that CMD can rewrite counts as it was when CMD started: it must not widen its own. */
-static void policy_fix(const struct typed *t, struct surroundings *at,
-		       const struct sandbox_plan *plan)
+static void policy_fix(const struct typed *t, struct surroundings *at, struct sandbox_plan *plan)
 {
 	for (size_t i = 0; i < at->nsources; i++) {
 		struct layers_source *s = &at->sources[i];
 
 		/* a project's own file counts by its content, wherever it lies; the others never lie there */
-		if (s->layer != LAYER_FILE || s->fixed || !writable_top(s->path, plan))
+		if (s->layer != LAYER_FILE || s->fixed || !is_writable(s->path, plan))
 			continue;
 		s->fixed = true;
 		if (!t->quiet)

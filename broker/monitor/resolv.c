@@ -112,6 +112,8 @@ bool resolv_follow(struct resolv *r)
 
 	if (stat(r->path, &st) < 0)
 		memset(&st, 0, sizeof(st));
+	else if (!S_ISREG(st.st_mode))
+		return false; /* a FIFO there must not hold this process; what was known stays */
 	if (r->have && r->dev == st.st_dev && r->ino == st.st_ino && r->size == st.st_size &&
 	    r->mtime.tv_sec == st.st_mtim.tv_sec && r->mtime.tv_nsec == st.st_mtim.tv_nsec)
 		return false;

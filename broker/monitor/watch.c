@@ -169,10 +169,11 @@ static int walk_step(struct list *l, struct walk *k)
 	if (!walk_down(k, name))
 		return -ENAMETOOLONG;
 	there = lstat(k->done, &st) == 0;
-	if (!there || !S_ISDIR(st.st_mode) || is_last(k))
-		r = list_add(l, dir, name);
-	if (r < 0)
+	/* ancestors too: one that is moved away takes everything below it along in silence */
+	r = list_add(l, dir, name);
+	if (r < 0 && (!there || !S_ISDIR(st.st_mode) || is_last(k)))
 		return r;
+	r = 0;
 	if (there && S_ISLNK(st.st_mode))
 		return walk_link(k);
 	if (there && S_ISDIR(st.st_mode))

@@ -720,3 +720,80 @@ def test_a_policy_file_that_the_command_may_write_does_not_widen_its_own_sandbox
         assert sb.py(f's, st, h, b = connect("{TWO}:7000"); result = st') == 403
         done = sb.finish()
     assert "edits of it count at the next start" in done.errtext, done
+
+
+LAYOUTS = ["a link in the project", "a directory link in the project", "a hard link in the project"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_way_to_the_users_policy_leads_through_what_the_command_may_write(net, layout):
+    """Whoever may replace a link on the way decides what is read there"""
+    top = net.mkdir(f"{net.home}/way-{unique()}", 0o700)
+    proj, real = net.mkdir(f"{top}/proj", 0o700), net.mkdir(f"{top}/real", 0o700)
+    conf = net.mkdir(f"{top}/conf", 0o700)
+    net.mkdir(f"{conf}/weir", 0o700)
+    net.write(f"{real}/policy", f"allow {ONE}:7000\n", 0o600)
+    if layout == LAYOUTS[0]:
+        os.symlink(f"{real}/policy", net.path(f"{proj}/mid"))
+        os.symlink(f"{proj}/mid", net.path(f"{conf}/weir/policy"))
+        attack = f"rm {proj}/mid; echo 'allow *:*' >{proj}/mid"
+    elif layout == LAYOUTS[1]:
+        os.rename(net.path(f"{conf}/weir"), net.path(f"{top}/weir"))
+        os.rename(net.path(f"{real}/policy"), net.path(f"{top}/weir/policy"))
+        os.symlink(f"{top}/weir", net.path(f"{proj}/dir"))
+        os.symlink(f"{proj}/dir", net.path(f"{conf}/weir"))
+        attack = f"rm {proj}/dir; mkdir -m 700 {proj}/dir; echo 'allow *:*' >{proj}/dir/policy"
+    else:
+        os.link(net.path(f"{real}/policy"), net.path(f"{proj}/same"))
+        os.link(net.path(f"{real}/policy"), net.path(f"{conf}/weir/policy"))
+        r = net.run("-C", proj, "--", "true", env={"XDG_CONFIG_HOME": conf})
+        assert r.status == 125 and "another name, a hard link" in r.errtext, r
+        return
+    for link in (f"{proj}/mid", f"{conf}/weir/policy", f"{proj}/dir", f"{conf}/weir"):
+        if os.path.islink(net.path(link)) and os.getuid() == 0:
+            os.lchown(net.path(link), net.uid, net.gid)
+    r = net.run("-C", proj, "--", "sh", "-c", attack, env={"XDG_CONFIG_HOME": conf})
+    assert r.status != 125 and "Read-only file system" in r.errtext, r
+    assert net.run("-C", proj, "--", "true", env={"XDG_CONFIG_HOME": conf}).status == 0
+    for p in (f"{proj}/mid", f"{proj}/dir"):
+        assert not os.path.lexists(net.path(p)) or os.path.islink(net.path(p)), "it was replaced"
+
+
+@pytest.mark.parametrize("way", ["link", "fifo", "hard link"])
+def test_a_given_policy_is_not_followed_over_what_the_command_may_write(net, policy, way):
+    top = net.mkdir(f"{net.home}/given-{unique()}", 0o700)
+    proj = net.mkdir(f"{top}/proj", 0o700)
+    real = net.write(f"{top}/real", f"allow {ONE}:7000\n", 0o600)
+    given = f"{top}/given"
+    if way == "hard link":
+        os.link(net.path(real), net.path(f"{proj}/mid"))
+        given = real
+    else:
+        os.symlink(real, net.path(f"{proj}/mid"))
+        os.symlink(f"{proj}/mid", net.path(given))
+    policy.write("# nothing yet\n")
+    change = {"link": f"rm {proj}/mid; echo 'allow {TWO}:7000' >{proj}/mid",
+              "fifo": f"rm {proj}/mid; mkfifo {proj}/mid",
+              "hard link": f"echo 'allow {TWO}:7000' >>{proj}/mid"}[way]
+    with policy.sandbox("-p", given, "-C", proj) as sb:
+        assert sb.py(f"import subprocess; result = subprocess.run({change!r}, shell=True).returncode") == 0
+        policy.write(f"allow {ONE}:7001\n")
+        wait_until(lambda: [r for r in sb.audit if r["event"] == "policy_reloaded"], 10, "the reload")
+        assert sb.py(f's, st, h, b = connect("{ONE}:7000"); result = st') == 200
+        assert sb.py(f's, st, h, b = connect("{TWO}:7000"); result = st') == 403
+        sb.finish()
+
+
+def test_a_directory_above_the_policy_that_is_replaced_is_noticed(net, policy):
+    policy.write(f"allow {ONE}:7000\n")
+    other = net.mkdir(f"{net.home}/cfg-{unique()}", 0o700)
+    net.mkdir(f"{other}/weir", 0o700)
+    net.write(f"{other}/weir/policy", f"deny {ONE}\n", 0o600)
+    with policy.sandbox() as sb:
+        assert sb.py(f's, st, h, b = connect("{ONE}:7000"); result = st') == 200
+        wait_until(lambda: any("inotify" in os.readlink(f"/proc/{sb.procs().monitor}/fd/{f}")
+                               for f in os.listdir(f"/proc/{sb.procs().monitor}/fd")), 10, "watches")
+        net.sh(f"mv {policy.home} {policy.home}.old && mv {other} {policy.home}")
+        wait_until(lambda: [r for r in sb.audit if r["event"] == "policy_reloaded"], 10, "the reload")
+        assert sb.py(f's, st, h, b = connect("{ONE}:7000"); result = st') == 403
+        sb.finish()

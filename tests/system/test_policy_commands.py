@@ -392,3 +392,11 @@ def test_check_tells_lines_that_say_nothing(user):
     r = user.weir("policy", "check", path).ok()
     lines = r.errtext.splitlines()
     assert len(lines) == 2 and f"{path}:2: " in lines[0] and f"{path}:4: " in lines[1], r
+
+
+def test_a_suffix_word_that_is_not_there_yet_is_added(user):
+    user.weir("allow", "h.example.org private").ok()
+    r = user.weir("allow", "h.example.org no-sni").ok()
+    assert "added: allow h.example.org no-sni" in r.text, r
+    r = user.weir("allow", "h.example.org no-sni").ok()
+    assert "added" not in r.text, r
