@@ -592,6 +592,7 @@ def test_a_working_directory_of_secrets_is_not_shared(furnished, sub):
 def test_as_root_the_system_secrets_are_absent_too(world, path):
     full = world.path(path)
     if not full.exists():
+        full.parent.mkdir(exist_ok=True)
         if path.endswith("private"):
             full.mkdir()
         else:
