@@ -242,9 +242,10 @@ static int session_make(struct err *e)
 	stage_note("pid 1: ids mapped");
 	if (setsid() < 0)
 		return err_set(e, errno, "make a session for the sandbox");
+	/* Built without keys; kept away by a container's filter already; or the user's quota of keys is
+	 * full, with some 200 sandboxes: the command's filter refuses keyctl and its like anyway. */
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
-	    errno !=
-		    EPERM) /* built without keys, or a container's filter keeps them away already */
+	    errno != EPERM && errno != EDQUOT)
 		return err_set(e, errno, "make a session keyring");
 	return 0;
 }

@@ -197,11 +197,22 @@ static void each(struct import *im, const json_t *list, const char *key,
 }
 
 /* srt filters by name on every port; so does the line that is as wide. */
+/* A host is one word: a blank or '#' in it would be syntax of the line that is made of it. */
+static bool host_is_word(const struct import *im, const char *key, const char *value)
+{
+	if (!strpbrk(value, " \t\n\"\\#"))
+		return true;
+	comment(im, "no equivalent: %s \"%s\": it is not one word", key, value);
+	return false;
+}
+
 static void allow_host(struct import *im, const char *key, const char *value)
 {
 	char line[LINE_MAX_BYTES];
 	bool local = str_eq(value, "localhost");
 
+	if (!host_is_word(im, key, value))
+		return;
 	(void)snprintf(line, sizeof(line), "allow %s%s%s", value,
 		       strchr(value, ':') || !im->srt ? "" : ":*", local ? " private" : "");
 	line_put(im, key, value, line);
@@ -211,6 +222,8 @@ static void deny_host(struct import *im, const char *key, const char *value)
 {
 	char line[LINE_MAX_BYTES];
 
+	if (!host_is_word(im, key, value))
+		return;
 	(void)snprintf(line, sizeof(line), "deny %s", value);
 	line_put(im, key, value, line);
 }
@@ -282,6 +295,8 @@ static void import_srt(struct import *im, const json_t *net, const json_t *fs)
 	static const char *const fs_known[] = { "allowWrite", "denyRead", "denyWrite", NULL };
 
 	im->srt = true;
+	if (net) /* there what is not named is denied: weir's default preset would be wider */
+		(void)fprintf(im->out, "include none\n");
 	each(im, json_object_get(net, "allowedDomains"), "network.allowedDomains", allow_host);
 	each(im, json_object_get(net, "deniedDomains"), "network.deniedDomains", deny_host);
 	each(im, json_object_get(fs, "allowWrite"), "filesystem.allowWrite", allow_write);
