@@ -32,7 +32,7 @@ WEIR = BUILD / "weir"
 WEIR_TEST = BUILD / "test" / "weir"
 BIN, BIN_TEST = "/srv/weir", "/srv/weir-test"
 IS_ROOT = os.geteuid() == 0
-BASE_UID = 64123
+BASE_UID = int(os.environ.get("WEIR_TEST_UID", 64123))  # two runs at once need two
 PYTHON = "/usr/bin/python3"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 TIMEOUT = 40
