@@ -192,8 +192,6 @@ int parse_flag(struct policy *p, const struct place *at, const char *keyword, co
 	       struct line_list *to, struct err *e);
 /** preset_find() - Return: NULL when no preset has that name */
 const struct policy_preset *preset_find(const char *name);
-/** nearest_word() - the one of @words (NULL-terminated) within edit distance 2 of @word, or NULL */
-const char *nearest_word(const char *word, const char *const *words);
 
 /* ---- the upstream line: upstream.c ---- */
 

@@ -13,6 +13,7 @@
 #include "common/err.h"
 #include "common/num.h"
 #include "common/scope.h"
+#include "common/words.h"
 
 struct parser {
 	struct policy *p;

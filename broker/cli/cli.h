@@ -27,10 +27,4 @@ int cmd_connect(int argc, char **argv);
 /** cli_fail() - print @e. Return: EXIT_WEIR, or 126 or 127 when @e came with that status */
 int cli_fail(const struct err *e);
 
-/**
- * cli_nearest() - the known word closest to a mistyped one
- * @words: NULL-terminated
- * Return: one of @words, or NULL when none is within two edits */
-const char *cli_nearest(const char *word, const char *const *words);
-
 #endif

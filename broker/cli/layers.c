@@ -26,70 +26,41 @@ extern char **environ;
 
 /* ---- options ---- */
 
-/* What stands in front of the value makes the words of the policy line. */
-static const struct {
-	const char *name, *flag, *keyword, *front;
-} line_options[] = {
-	{ "allow", "--allow", "allow", "" },
-	{ "deny", "--deny", "deny", "" },
-	{ "network", "--network", "network", "" },
-	{ "route", "--route", "route", "" },
-	{ "preset", "--preset", "include", "" },
-	{ "read", "--read", "read", "" },
-	{ "write", "--write", "write", "" },
-	{ "view", "--view", "view", "" },
-	{ "home", "--home", "home", "" },
-	{ "env", "--env", "env", "set " },
-	{ "keep-env", "--keep-env", "env", "keep " },
-	{ "audit", "--audit", "audit", "" },
-	{ "on-unavailable", "--on-unavailable", "on-unavailable", "" },
-};
-
-static int flag_add(struct layers_options *o, size_t i, const char *value, struct err *e)
+static int room_for_one(const struct layers_options *o, struct err *e)
 {
-	struct layers_flag *f = reallocarray(o->flags, o->nflags + 1, sizeof(*f));
+	return o->nfiles + o->nflags < LAYERS_FLAGS_MAX
+		       ? 0
+		       : err_set(e, E2BIG, "more than %u policy options", LAYERS_FLAGS_MAX);
+}
+
+int layers_line(struct layers_options *o, const char *flag, const char *keyword, const char *front,
+		const char *value, struct err *e)
+{
+	int r = room_for_one(o, e);
+	struct layers_flag *f = r < 0 ? NULL : reallocarray(o->flags, o->nflags + 1, sizeof(*f));
 
 	if (!f)
-		return err_set(e, ENOMEM, "%s", line_options[i].flag);
+		return r < 0 ? r : err_set(e, ENOMEM, "%s", flag);
 	o->flags = f;
 	f += o->nflags;
-	f->flag = line_options[i].flag;
-	f->keyword = line_options[i].keyword;
-	if (asprintf(&f->value, "%s%s", line_options[i].front, value) < 0)
-		return err_set(e, ENOMEM, "%s", f->flag);
+	f->flag = flag;
+	f->keyword = keyword;
+	if (asprintf(&f->value, "%s%s", front, value) < 0)
+		return err_set(e, ENOMEM, "%s", flag);
 	o->nflags++;
 	return 0;
 }
 
-static int file_add(struct layers_options *o, const char *path, struct err *e)
+int layers_file(struct layers_options *o, const char *path, struct err *e)
 {
-	const char **f = reallocarray(o->files, o->nfiles + 1, sizeof(*f));
+	int r = room_for_one(o, e);
+	const char **f = r < 0 ? NULL : reallocarray(o->files, o->nfiles + 1, sizeof(*f));
 
 	if (!f)
-		return err_set(e, ENOMEM, "--policy");
+		return r < 0 ? r : err_set(e, ENOMEM, "--policy");
 	o->files = f;
 	o->files[o->nfiles++] = path;
 	return 0;
-}
-
-int layers_option(struct layers_options *o, const char *name, const char *value, struct err *e)
-{
-	if (o->nfiles + o->nflags >= LAYERS_FLAGS_MAX)
-		return err_set(e, E2BIG, "more than %u policy options", LAYERS_FLAGS_MAX);
-	if (str_eq(name, "no-user-policy")) {
-		o->no_user_policy = true;
-		return 0;
-	}
-	if (str_eq(name, "chdir")) {
-		o->chdir = value;
-		return 0;
-	}
-	if (str_eq(name, "policy"))
-		return file_add(o, value, e);
-	for (size_t i = 0; i < ARRAY_LEN(line_options); i++)
-		if (str_eq(name, line_options[i].name))
-			return flag_add(o, i, value, e);
-	return -ENOENT;
 }
 
 void layers_options_free(struct layers_options *o)

@@ -22,7 +22,8 @@ struct layers_flag {
 };
 
 /** struct layers_options - what the command line said. All zero to start with; freed by
- * layers_options_free(). Filled by layers_option(). */
+ * layers_options_free(). Filled by layers_line(), layers_file()
+ * and the command line reader. */
 struct layers_options {
 	const char *chdir;  /* -C, or NULL */
 	const char **files; /* -p, in the order given */
@@ -55,14 +56,15 @@ struct surroundings {
 };
 
 /**
- * layers_option() - take one long option that has to do with policy
- * @name:  without dashes: allow, deny, network, route, policy, preset, no-user-policy, read, write,
- *	   view, home, env, keep-env, chdir, audit, on-unavailable
- * @value: its argument; must outlive @o (argv does); ignored for no-user-policy
+ * layers_line() - one option that is a line of the policy
+ * @flag:  as it was typed, "--env", @keyword: the policy's, "env": both must outlive @o
+ * @front: the words before @value, "set "; or ""
  *
- * Return: 0, -ENOENT when @name is no policy option, -E2BIG (over LAYERS_FLAGS_MAX) or -ENOMEM
- *	   with @e filled in */
-int layers_option(struct layers_options *o, const char *name, const char *value, struct err *e);
+ * Return: 0, -E2BIG (over LAYERS_FLAGS_MAX) or -ENOMEM with @e filled in */
+int layers_line(struct layers_options *o, const char *flag, const char *keyword, const char *front,
+		const char *value, struct err *e);
+/** layers_file() - one -p FILE; @path must outlive @o. Return: as layers_line() */
+int layers_file(struct layers_options *o, const char *path, struct err *e);
 void layers_options_free(struct layers_options *o);
 
 /**

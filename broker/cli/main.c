@@ -16,6 +16,7 @@
 #include "common/err.h"
 #include "common/scope.h"
 #include "common/stage.h"
+#include "common/words.h"
 
 static const char usage[] =
 	"usage: weir COMMAND [OPTIONS] …\n"
@@ -50,48 +51,6 @@ static const char *const later[] = {
 	"shell", "doctor", "ask", "ps", "kill", "approve", "audit", "cache", "kernelspec", NULL,
 };
 
-static size_t edits(const char *a, const char *b)
-{
-	size_t row[40], la = strlen(a), lb = strlen(b);
-
-	if (la >= ARRAY_LEN(row) || lb >= ARRAY_LEN(row))
-		return ARRAY_LEN(row);
-	for (size_t j = 0; j <= lb; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		size_t diag = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= lb; j++) {
-			size_t best = diag + (a[i - 1] != b[j - 1]);
-
-			diag = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[lb];
-}
-
-const char *cli_nearest(const char *word, const char *const *words)
-{
-	const char *best = NULL;
-	size_t least = 3;
-
-	for (; *words; words++) {
-		size_t n = edits(word, *words);
-
-		if (n < least && n < strlen(*words)) {
-			least = n;
-			best = *words;
-		}
-	}
-	return best;
-}
-
 int cli_fail(const struct err *e)
 {
 	err_print(e);
@@ -117,7 +76,7 @@ static int unknown_command(const char *word)
 	for (size_t i = 0; later[i]; i++)
 		all[n++] = later[i];
 	all[n] = NULL;
-	near = cli_nearest(word, all);
+	near = nearest_word(word, all);
 	err_set(&e, 0, "'%s' is not a weir command%s%s%s", word, near ? "; did you mean '" : "",
 		near ? near : "", near ? "'?" : "");
 	err_fix(&e, "weir --help; to run a program: weir run -- %s", word);

@@ -1,28 +1,60 @@
 /* SPDX-License-Identifier: ISC */
-/* broker/cli/options.h - what weir run and weir proxy read in the same way */
+/* broker/cli/options.h - what the command line said: one table for weir run, shell, proxy and policy */
 #ifndef WEIR_BROKER_CLI_OPTIONS_H
 #define WEIR_BROKER_CLI_OPTIONS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "broker/cli/layers.h"
 #include "broker/monitor/monitor.h"
 
-struct err;
-struct option;
-struct policy;
-struct weir_dirs;
+#define OPTIONS_KEEP_FDS_MAX 64
 
-/* All return 0, or a negative number with @e filled in. */
+/** enum option_of - which command takes an option: bits */
+enum option_of {
+	OF_RUN = 1, /* weir shell too */
+	OF_PROXY = 2,
+	OF_SHOW = 4, /* weir policy show and why */
+	OF_WHY = 8,  /* weir policy why alone */
+};
 
-/** option_unknown() - say what is wrong with @argv[@at], which getopt_long() did not take */
-int option_unknown(const char *command, const struct option *options, char **argv, int at,
-		   struct err *e);
-/** option_fd() - the number of an open descriptor, from @least */
-int option_fd(const char *option, const char *value, int least, int *out, struct err *e);
-/** option_name() - --name: 1 to 64 letters, digits, '.', '_' or '-' */
-int option_name(const char *value, const char **name, struct err *e);
-/** option_id() - draw the id of a sandbox or proxy */
+/** struct options - what was typed. Set up by options_init(), freed by options_free(); strings are
+ * argv's own */
+struct options {
+	struct layers_options layers; /* -q too */
+	bool help, verbose, json;
+	const char *name;		    /* NULL: none */
+	int keep_fds[OPTIONS_KEEP_FDS_MAX]; /* run: open, none a terminal, no repeats */
+	size_t nkeep;
+	int status_fd;	    /* run: open for writing, or -1 */
+	const char *listen; /* proxy, or NULL */
+	int url_fd;	    /* proxy: open; 1 unless said */
+	bool expose;	    /* proxy */
+	bool resolve;	    /* policy why */
+};
+
+void options_init(struct options *o);
+void options_free(struct options *o);
+
+/**
+ * options_read() - take options up to the first word that is none, or to --help, or past "--"
+ * @of:	     whose options, enum option_of bits; others are unknown
+ * @command: as the person knows it, "run": for messages
+ * @from:    where to begin, 1 at first
+ *
+ * Return: the index of the first word that is no option, argc at the end; or a negative number with
+ *	   @e filled in */
+int options_read(struct options *o, unsigned of, const char *command, int argc, char **argv,
+		 int from, struct err *e);
+/** options_help() - the lines of --help for the options of @of, under their titles */
+void options_help(unsigned of, FILE *out);
+
+/** option_id() - draw the id of a sandbox or proxy. Return: 0, or a negative number with @e */
 int option_id(char id[RUN_ID_LEN + 1], struct err *e);
 /** option_audit() - where the audit log is: the policy's file, or the default one, whose name is
- * *@owned, for free(). *@path stays NULL when the log is off */
+ * *@owned, for free(). *@path stays NULL when the log is off. Return: as option_id() */
 int option_audit(const struct policy *policy, const struct weir_dirs *dirs, char **owned,
 		 const char **path, struct err *e);
 

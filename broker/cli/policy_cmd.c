@@ -3,7 +3,6 @@
  * presets, translate.
  * Reads policy files and writes to stdout; creates nothing. */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,9 +12,11 @@
 #include "broker/cli/cli.h"
 #include "broker/cli/import.h"
 #include "broker/cli/layers.h"
+#include "broker/cli/options.h"
 #include "broker/cli/why.h"
 #include "common/err.h"
 #include "common/scope.h"
+#include "common/words.h"
 #include "policy/policy.h"
 
 extern char **environ;
@@ -132,95 +133,37 @@ static int policy_check(int argc, char **argv)
 
 /* ---- show, why ---- */
 
-enum { OPT_JSON = 256, OPT_RESOLVE, OPT_NAMED };
-
 struct shown {
-	struct layers_options layers;
-	bool json, resolve, why;
+	struct options o;
+	bool why;
 	const char *target; /* of why */
 };
 
-static const struct option show_options[] = {
-	{ "allow", required_argument, NULL, 'a' },
-	{ "deny", required_argument, NULL, 'd' },
-	{ "network", required_argument, NULL, 'n' },
-	{ "policy", required_argument, NULL, 'p' },
-	{ "read", required_argument, NULL, 'r' },
-	{ "write", required_argument, NULL, 'w' },
-	{ "chdir", required_argument, NULL, 'C' },
-	{ "quiet", no_argument, NULL, 'q' },
-	{ "route", required_argument, NULL, OPT_NAMED },
-	{ "preset", required_argument, NULL, OPT_NAMED },
-	{ "no-user-policy", no_argument, NULL, OPT_NAMED },
-	{ "view", required_argument, NULL, OPT_NAMED },
-	{ "home", required_argument, NULL, OPT_NAMED },
-	{ "env", required_argument, NULL, OPT_NAMED },
-	{ "keep-env", required_argument, NULL, OPT_NAMED },
-	{ "audit", required_argument, NULL, OPT_NAMED },
-	{ "on-unavailable", required_argument, NULL, OPT_NAMED },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "resolve", no_argument, NULL, OPT_RESOLVE },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
-
-static const char *long_name(int c)
+static int target_take(struct shown *s, const char *word, struct err *e)
 {
-	for (size_t i = 0; show_options[i].name; i++)
-		if (show_options[i].val == c)
-			return show_options[i].name;
-	return "";
-}
-
-static int target_take(struct shown *s, int argc, char **argv, struct err *e)
-{
-	if (s->why && s->target == NULL && optind < argc) {
-		s->target = argv[optind++];
+	if (s->why && !s->target) {
+		s->target = word;
 		return 0;
 	}
-	return err_set(e, 0, "policy %s: '%s': expected %s", s->why ? "why" : "show", argv[optind],
+	return err_set(e, 0, "policy %s: '%s': expected %s", s->why ? "why" : "show", word,
 		       s->why ? "one host" : "an option");
 }
 
-static int option_take(struct shown *s, int c, int index, char **argv, struct err *e)
-{
-	if (c == '?' || c == ':' || (c == OPT_RESOLVE && !s->why))
-		return err_set(e, 0, "policy %s: '%s' %s", s->why ? "why" : "show",
-			       argv[optind - 1], c == ':' ? "needs a value" : "is not an option");
-	if (c == OPT_JSON)
-		s->json = true;
-	else if (c == OPT_RESOLVE)
-		s->resolve = true;
-	else if (c == 'q')
-		s->layers.quiet = true;
-	else
-		return layers_option(&s->layers,
-				     c == OPT_NAMED ? show_options[index].name : long_name(c),
-				     optarg, e);
-	return 0;
-}
-
-/* Options and the target in any order. Return: 0, 1 when --help was asked for, or -errno with @e */
+/* Options and the target in any order. Return: 0, or -errno with @e */
 static int show_parse(struct shown *s, int argc, char **argv, struct err *e)
 {
-	int r = 0;
+	const unsigned of = OF_SHOW | (s->why ? OF_WHY : 0);
+	int at = 1, r = 0;
 
-	optind = 0;
-	opterr = 0;
-	while (r == 0) {
-		int index = 0, c;
-
-		c = getopt_long(argc, argv, "+:a:d:n:p:r:w:C:qh", show_options, &index);
-		if (c == 'h')
-			return 1;
-		if (c != -1)
-			r = option_take(s, c, index, argv, e);
-		else if (optind < argc)
-			r = target_take(s, argc, argv, e);
-		else
-			break;
+	while (r == 0 && at < argc && !s->o.help) {
+		at = options_read(&s->o, of, s->why ? "policy why" : "policy show", argc, argv, at,
+				  e);
+		if (at < 0)
+			return at;
+		if (at < argc && !s->o.help)
+			r = target_take(s, argv[at++], e);
 	}
-	if (r == 0 && s->why && !s->target)
+	if (r == 0 && s->why && !s->target && !s->o.help)
 		return err_set(e, 0, "policy why: expected HOST[:PORT] or a URL");
 	return r;
 }
@@ -229,15 +172,15 @@ static int show_print(const struct shown *s, struct err *e)
 {
 	struct surroundings project = { 0 };
 	struct policy *p = NULL;
-	int r = layers_load(&s->layers, &p, &project, e);
+	int r = layers_load(&s->o.layers, &p, &project, e);
 
 	if (r < 0)
 		return r;
 	if (s->why) {
-		r = why_print(p, s->target, s->json, s->resolve, e);
+		r = why_print(p, s->target, s->o.json, s->o.resolve, e);
 	} else {
 		(void)policy_lint(p, NULL, NULL);
-		if (!s->json)
+		if (!s->o.json)
 			policy_show(p, stdout);
 		else if (policy_show_json(p, stdout) < 0)
 			r = err_set(e, ENOMEM, "policy show");
@@ -251,12 +194,14 @@ static int show_cmd(bool why, int argc, char **argv)
 {
 	struct shown s = { .why = why };
 	struct err e;
-	int r = show_parse(&s, argc, argv, &e);
+	int r;
 
-	if (r == 0)
+	options_init(&s.o);
+	r = show_parse(&s, argc, argv, &e);
+	if (r == 0 && !s.o.help)
 		r = show_print(&s, &e);
-	layers_options_free(&s.layers);
-	if (r == 1)
+	options_free(&s.o);
+	if (r == 0 && s.o.help)
 		return print_usage();
 	return r < 0 ? cli_fail(&e) : flushed();
 }
@@ -321,7 +266,7 @@ static int policy_presets_cmd(int argc, char **argv)
 static int unknown_verb(const char *verb)
 {
 	static const char *const verbs[] = { "check", "show", "why", "presets", "import", NULL };
-	const char *near = cli_nearest(verb, verbs);
+	const char *near = nearest_word(verb, verbs);
 	struct err e;
 
 	(void)err_set(&e, 0, "'policy %s' is not a command: expected " VERBS, verb);

@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,60 +35,9 @@ static const char usage[] =
 	"usage: weir proxy --listen unix:PATH | [ADDR:]PORT [OPTIONS]\n"
 	"\n"
 	"An HTTP and CONNECT proxy that reaches the hosts the policy names, for containers, VMs and\n"
-	"launchers that make their own sandbox. Runs until SIGTERM or SIGINT.\n"
-	"\n"
-	"      --listen unix:PATH     a socket for this user alone, in a directory of mode 0700\n"
-	"      --listen [ADDR:]PORT   TCP, by default on 127.0.0.1; port 0: any; clients need the secret\n"
-	"      --expose               ADDR may be other than loopback\n"
-	"      --url-fd N             write the URL, a line, to descriptor N (default: 1)\n"
-	"\n"
-	"Policy, on top of the policy files, as for weir run:\n"
-	"  -a, --allow TARGET   -d, --deny TARGET   -p, --policy FILE   --preset NAME\n"
-	"      --no-user-policy   --audit WORD   -C, --chdir DIR\n"
-	"\n"
-	"      --name NAME            a name for the audit log\n"
-	"  -v, --verbose              say more\n"
-	"  -q, --quiet                no notices; errors and warnings stay\n"
-	"      --help                 this text\n"
-	"\n"
-	"example: weir proxy --listen 127.0.0.1:0 --allow example.org\n";
-
-enum {
-	OPT_LISTEN = 256,
-	OPT_EXPOSE,
-	OPT_URL_FD,
-	OPT_PRESET,
-	OPT_NO_USER_POLICY,
-	OPT_AUDIT,
-	OPT_NAME,
-	OPT_HELP,
-};
-
-static const struct option options[] = {
-	{ "listen", required_argument, NULL, OPT_LISTEN },
-	{ "expose", no_argument, NULL, OPT_EXPOSE },
-	{ "url-fd", required_argument, NULL, OPT_URL_FD },
-	{ "allow", required_argument, NULL, 'a' },
-	{ "deny", required_argument, NULL, 'd' },
-	{ "network", required_argument, NULL, 'n' },
-	{ "policy", required_argument, NULL, 'p' },
-	{ "preset", required_argument, NULL, OPT_PRESET },
-	{ "no-user-policy", no_argument, NULL, OPT_NO_USER_POLICY },
-	{ "audit", required_argument, NULL, OPT_AUDIT },
-	{ "chdir", required_argument, NULL, 'C' },
-	{ "name", required_argument, NULL, OPT_NAME },
-	{ "verbose", no_argument, NULL, 'v' },
-	{ "quiet", no_argument, NULL, 'q' },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ NULL, 0, NULL, 0 },
-};
-
-struct typed {
-	struct layers_options layers;
-	const char *listen, *name;
-	int url_fd;
-	bool expose, quiet, verbose, help;
-};
+	"launchers that make their own sandbox. Runs until SIGTERM or SIGINT.\n";
+static const char example[] = "\n"
+			      "example: weir proxy --listen 127.0.0.1:0 --allow example.org\n";
 
 /* What is listened on, and how it is undone. */
 struct place_at {
@@ -102,62 +50,17 @@ struct place_at {
 
 /* ---- options ---- */
 
-static int take_option(struct typed *t, int c, int index, struct err *e)
+static int read_options(struct options *o, int argc, char **argv, struct err *e)
 {
-	const char *name = index >= 0 ? options[index].name : NULL;
+	int at = options_read(o, OF_PROXY, "proxy", argc, argv, 1, e);
 
-	switch (c) {
-	case 'v':
-		t->verbose = true;
-		return 0;
-	case 'q':
-		t->quiet = t->layers.quiet = true;
-		return 0;
-	case OPT_LISTEN:
-		t->listen = optarg;
-		return 0;
-	case OPT_EXPOSE:
-		t->expose = true;
-		return 0;
-	case OPT_URL_FD:
-		return option_fd("--url-fd", optarg, 1, &t->url_fd, e);
-	case OPT_NAME:
-		return option_name(optarg, &t->name, e);
-	case OPT_HELP:
-		t->help = true;
-		return 0;
-	default:
-		break;
-	}
-	for (size_t i = 0; !name && options[i].name; i++)
-		if (options[i].val == c)
-			name = options[i].name;
-	return name ? layers_option(&t->layers, name, optarg, e)
-		    : err_set(e, 0, "option %d has no meaning", c);
-}
-
-static int read_options(struct typed *t, int argc, char **argv, struct err *e)
-{
-	optind = 1;
-	opterr = 0;
-	for (;;) {
-		int index = -1, at = optind, c, r;
-
-		c = getopt_long(argc, argv, "+:a:d:n:p:C:vq", options, &index);
-		if (c == -1)
-			break;
-		if (c == '?' || c == ':')
-			return option_unknown("proxy", options, argv, at, e);
-		r = take_option(t, c, index, e);
-		if (r < 0 || t->help)
-			return r;
-	}
-	if (optind < argc) {
-		err_set(e, 0, "'%s' is one word too many: weir proxy runs no command",
-			argv[optind]);
+	if (at < 0 || o->help)
+		return at;
+	if (at < argc) {
+		err_set(e, 0, "'%s' is one word too many: weir proxy runs no command", argv[at]);
 		return err_fix(e, "weir proxy --help");
 	}
-	if (!t->listen) {
+	if (!o->listen) {
 		err_set(e, 0, "weir proxy does not know where to listen");
 		return err_fix(e, "--listen unix:PATH, or --listen 127.0.0.1:0");
 	}
@@ -299,7 +202,7 @@ static int secret_draw(char *out, size_t room, struct err *e)
 	return 0;
 }
 
-static int listen_tcp(struct place_at *at, const struct typed *t, struct err *e)
+static int listen_tcp(struct place_at *at, const struct options *o, struct err *e)
 {
 	static const int on = 1;
 	struct sockaddr_storage ss;
@@ -307,13 +210,13 @@ static int listen_tcp(struct place_at *at, const struct typed *t, struct err *e)
 	char text[ADDR_TEXT_MAX];
 	struct addr a = { 0 };
 	uint16_t port = 0;
-	int r = tcp_place(t->listen, &a, &port, e);
+	int r = tcp_place(o->listen, &a, &port, e);
 
 	if (r < 0)
 		return r;
-	if (addr_class_of(&a) != ADDR_LOOPBACK && !t->expose) {
+	if (addr_class_of(&a) != ADDR_LOOPBACK && !o->expose) {
 		err_set(e, 0, "--listen '%s' is not loopback: other machines may reach it",
-			t->listen);
+			o->listen);
 		return err_fix(e, "--listen 127.0.0.1:%u, or say --expose as well", port);
 	}
 	len = addr_to_sockaddr(&a, port, &ss);
@@ -321,18 +224,18 @@ static int listen_tcp(struct place_at *at, const struct typed *t, struct err *e)
 	if (at->fd < 0 || setsockopt(at->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
 	    bind(at->fd, (const struct sockaddr *)&ss, len) < 0 || listen(at->fd, BACKLOG) < 0 ||
 	    getsockname(at->fd, (struct sockaddr *)&ss, &got) < 0)
-		return err_set(e, errno, "listen on '%s'", t->listen);
+		return err_set(e, errno, "listen on '%s'", o->listen);
 	if (addr_from_sockaddr(&a, &port, (const struct sockaddr *)&ss) < 0)
-		return err_set(e, 0, "listen on '%s'", t->listen);
+		return err_set(e, 0, "listen on '%s'", o->listen);
 	r = secret_draw(at->secret, sizeof(at->secret), e);
 	if (r < 0)
 		return r;
 	(void)snprintf(at->url, sizeof(at->url),
 		       a.family == 6 ? "http://weir:%s@[%s]:%u" : "http://weir:%s@%s:%u",
 		       at->secret, addr_format(&a, text), port);
-	if (t->expose && addr_class_of(&a) != ADDR_LOOPBACK)
+	if (o->expose && addr_class_of(&a) != ADDR_LOOPBACK)
 		note("warning: other machines may reach '%s'; the secret crosses the network readable",
-		     t->listen);
+		     o->listen);
 	return 0;
 }
 
@@ -372,11 +275,11 @@ static int tell_url(const struct run *run, struct err *e)
 	return 0;
 }
 
-static int serve(const struct typed *t, struct policy *policy, const struct surroundings *around,
+static int serve(const struct options *o, struct policy *policy, const struct surroundings *around,
 		 struct place_at *at, struct err *e, int *status)
 {
 	SCOPED_FREE char *audit = NULL;
-	struct serving s = { .url = at->url, .url_fd = t->url_fd };
+	struct serving s = { .url = at->url, .url_fd = o->url_fd };
 	struct run *run = &s.run;
 	int r = option_id(run->id, e);
 
@@ -385,15 +288,15 @@ static int serve(const struct typed *t, struct policy *policy, const struct surr
 	if (r < 0)
 		return r;
 	run->policy = policy;
-	run->name = t->name;
+	run->name = o->name;
 	run->command = "weir proxy";
 	run->status_fd = -1;
-	run->listen = t->listen;
+	run->listen = o->listen;
 	run->listen_fd = take_fd(&at->fd);
 	run->secret = at->secret[0] ? at->secret : NULL;
 	run->serving = tell_url;
-	run->quiet = t->quiet;
-	run->verbose = t->verbose;
+	run->quiet = o->layers.quiet;
+	run->verbose = o->verbose;
 	run->nursery_start = nursery_start;
 	*e = (struct err){ 0 }; /* what was tried on the way here is no failure */
 	*status = monitor_main(run, e);
@@ -401,26 +304,26 @@ static int serve(const struct typed *t, struct policy *policy, const struct surr
 	return e->what[0] ? -EIO : 0;
 }
 
-static int prepare(const struct typed *t, struct err *e, int *status)
+static int prepare(const struct options *o, struct err *e, int *status)
 {
 	struct place_at at = { .fd = -1, .dir = -1 };
 	struct policy *policy = NULL;
 	struct surroundings around = { 0 };
-	int r = layers_load(&t->layers, &policy, &around, e);
+	int r = layers_load(&o->layers, &policy, &around, e);
 
 	if (r < 0)
 		return r;
-	assert(t->listen); /* read_options() saw to it */
+	assert(o->listen); /* read_options() saw to it */
 	if (policy_network(policy) != NETWORK_ALLOWLIST) {
 		err_set(e, 0,
 			"weir proxy serves 'network allowlist', but the policy says otherwise");
 		r = err_fix(e, "weir policy show names the line");
 	}
 	if (r >= 0)
-		r = strncmp(t->listen, "unix:", 5) == 0 ? listen_unix(&at, t->listen + 5, e)
-							: listen_tcp(&at, t, e);
+		r = strncmp(o->listen, "unix:", 5) == 0 ? listen_unix(&at, o->listen + 5, e)
+							: listen_tcp(&at, o, e);
 	if (r >= 0)
-		r = serve(t, policy, &around, &at, e, status);
+		r = serve(o, policy, &around, &at, e, status);
 	place_close(&at);
 	surroundings_free(&around);
 	policy_free(policy);
@@ -429,20 +332,23 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 
 int cmd_proxy(int argc, char **argv)
 {
-	struct typed t = { .url_fd = STDOUT_FILENO };
+	struct options o;
 	struct err e = { 0 };
 	int r, status = EXIT_WEIR;
 
-	r = read_options(&t, argc, argv, &e);
-	if (r >= 0 && t.help) {
-		layers_options_free(&t.layers);
+	options_init(&o);
+	r = read_options(&o, argc, argv, &e);
+	if (r >= 0 && o.help) {
+		options_free(&o);
 		(void)fputs(usage, stdout);
+		options_help(OF_PROXY, stdout);
+		(void)fputs(example, stdout);
 		return fflush(stdout) == 0 ? 0 : EXIT_WEIR;
 	}
-	if (r >= 0 && t.url_fd > STDERR_FILENO)
-		r = fd_set_cloexec(t.url_fd, true);
+	if (r >= 0 && o.url_fd > STDERR_FILENO)
+		r = fd_set_cloexec(o.url_fd, true);
 	if (r >= 0)
-		r = prepare(&t, &e, &status);
-	layers_options_free(&t.layers);
+		r = prepare(&o, &e, &status);
+	options_free(&o);
 	return r < 0 ? cli_fail(&e) : status;
 }

@@ -504,7 +504,7 @@ static void broken_file_does_not_hold_up_the_others(void **state)
 	(void)state;
 	put("home/.config/weir/policy", "allow a.example\n");
 	put("more", "allow m.example\n");
-	assert_int_equal(layers_option(&f.o, "policy", "more", &e), 0);
+	assert_int_equal(layers_file(&f.o, "more", &e), 0);
 	follow(&f);
 	put("more", "nonsense\n");
 	put("home/.config/weir/policy", "deny a.example\n");
@@ -609,13 +609,12 @@ static void options_become_layers_in_their_order(void **state)
 	(void)state;
 	put("one", "limit idle 1\nlimit connections 5\n");
 	put("two", "limit idle 2\n");
-	assert_int_equal(layers_option(&o, "policy", "one", &e), 0);
-	assert_int_equal(layers_option(&o, "env", "A=b c", &e), 0);
-	assert_int_equal(layers_option(&o, "keep-env", "B", &e), 0);
-	assert_int_equal(layers_option(&o, "network", "deny", &e), 0);
-	assert_int_equal(layers_option(&o, "network", "allow", &e), 0);
-	assert_int_equal(layers_option(&o, "policy", "two", &e), 0);
-	assert_int_equal(layers_option(&o, "tty", "never", &e), -ENOENT);
+	assert_int_equal(layers_file(&o, "one", &e), 0);
+	assert_int_equal(layers_line(&o, "--env", "env", "set ", "A=b c", &e), 0);
+	assert_int_equal(layers_line(&o, "--keep-env", "env", "keep ", "B", &e), 0);
+	assert_int_equal(layers_line(&o, "--network", "network", "", "deny", &e), 0);
+	assert_int_equal(layers_line(&o, "--network", "network", "", "allow", &e), 0);
+	assert_int_equal(layers_file(&o, "two", &e), 0);
 	assert_int_equal(layers_load(&o, &policy, &p, &e), 0);
 	assert_int_equal(policy_idle_s(policy), 2);
 	assert_int_equal(policy_connections(policy), 5);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* policy/words.c - the word a person probably meant. Pure, bounded by WORD_MAX. */
-#include "policy/internal.h"
+/* common/words.c - the word a person probably meant. Pure, bounded by WORD_MAX. */
+#include "common/words.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define WORD_MAX 32 /* longer words are nobody's typing error */
