@@ -22,7 +22,7 @@ struct edit {
 	char line[POLICY_WORDS_TEXT_MAX + 8]; /* to put in */
 	char *out;
 	size_t len;
-	unsigned nlines, removed;
+	unsigned nlines, removed, vanished; /* taken out; and nothing is left of the line */
 	bool there; /* the rule stands already */
 	struct err *e;
 };
@@ -108,6 +108,20 @@ static void tell(const struct edit *d, unsigned line, const char *what, const ch
 	d->how->tell(d->how->arg, all);
 }
 
+/* What the user wrote beside a line outlives it; what weir wrote there goes with it. */
+static void comment_keep(struct edit *d, const char *line, size_t whole, const struct words *w)
+{
+	size_t n = whole - w->comment, own = sizeof(POLICY_EDIT_COMMENT) - 1;
+
+	if (line[w->comment] != '#' ||
+	    (n >= own && memcmp(line + w->comment, POLICY_EDIT_COMMENT, own) == 0)) {
+		d->vanished++;
+		return;
+	}
+	memcpy(d->out + d->len, line + w->comment, n);
+	d->len += n;
+}
+
 static int lines_copy(struct edit *d, const char *text, size_t len)
 {
 	struct words words;
@@ -123,6 +137,7 @@ static int lines_copy(struct edit *d, const char *text, size_t len)
 		if (line_goes(d, &words)) {
 			d->removed++;
 			tell(d, d->nlines, "taken out", words.text);
+			comment_keep(d, text, whole, &words);
 		} else {
 			memcpy(d->out + d->len, text, whole);
 			d->len += whole;
@@ -142,7 +157,7 @@ static void line_put(struct edit *d)
 	memcpy(d->out + d->len, d->line, n);
 	d->len += n;
 	d->out[d->len++] = '\n';
-	tell(d, d->nlines - d->removed + 1, "added", d->line);
+	tell(d, d->nlines - d->vanished + 1, "added", d->line);
 }
 
 /* Is it a policy file, as the user's layer? */

@@ -183,15 +183,7 @@ static size_t denied_line(char *buf, size_t room, size_t n, const struct policy_
 /* A plain rule would not do: the name means this machine, or its rule for other ports is private. */
 static bool wants_private(const struct target *t, const struct policy_rule *r)
 {
-	static const char local[] = "localhost";
-	size_t len = strlen(t->host), n = sizeof(local) - 1;
-
-	if (t->is_addr)
-		return false;
-	if (len >= n && strcmp(t->host + len - n, local) == 0 &&
-	    (len == n || t->host[len - n - 1] == '.'))
-		return true;
-	return r && r->is_private;
+	return !t->is_addr && (target_is_localhost(t) || (r && r->is_private));
 }
 
 static size_t remedy_line(char *buf, size_t room, size_t n, const struct policy *p,
@@ -250,6 +242,22 @@ size_t policy_refusal(const struct policy *p, const struct target *t, enum reaso
 	return remedy_line(buf, room, n, p, t, reason, rule, addr);
 }
 
+/* Under network deny and allow no rule counts, whatever it says. */
+static size_t network_line(char *buf, size_t room, const struct policy *p)
+{
+	const struct policy_origin *o = &p->set[SET_NETWORK]->origin;
+	char where[QUOTE_MAX + 16];
+
+	(void)policy_origin_where(o, where, sizeof(where));
+	if (o->layer == LAYER_FLAG)
+		return text_add(buf, room, 0, "to change it: leave %s out; rules count under "
+					      "'network allowlist' alone",
+				where);
+	return text_add(buf, room, 0, "to change it: %s: '%s' has to say 'network allowlist'; no "
+				      "rule counts before",
+			where, o->text);
+}
+
 size_t policy_change(const struct policy *p, const struct target *t, enum reason reason,
 		     const struct policy_rule *rule, const struct addr *addr, char *buf,
 		     size_t room)
@@ -262,6 +270,8 @@ size_t policy_change(const struct policy *p, const struct target *t, enum reason
 	if (!buf || room == 0)
 		return 0;
 	*buf = '\0';
+	if (policy_network(p) != NETWORK_ALLOWLIST)
+		return network_line(buf, room, p);
 	if (reason == REASON_RULE || reason == REASON_NONE) {
 		if (lock)
 			return text_add(buf, room, 0, "the administrator locks deny: %s",

@@ -39,6 +39,7 @@ struct word {
 struct words {
 	struct word w[POLICY_WORDS_MAX];
 	size_t n;
+	size_t comment; /* where the line's comment begins; its length when it has none */
 	char text[POLICY_LINE_MAX + 1]; /* the words, one space between, as written */
 	char room[POLICY_LINE_MAX + POLICY_WORDS_MAX + 1];
 };

@@ -111,6 +111,7 @@ int lex_line(const struct place *at, const char *line, size_t len, struct words 
 	if (r < 0)
 		return r;
 	out->n = 0;
+	out->comment = len;
 	out->text[0] = '\0';
 	for (size_t i = 0;;) {
 		struct word w = { .s = to };
@@ -119,8 +120,10 @@ int lex_line(const struct place *at, const char *line, size_t len, struct words 
 
 		while (i < len && blank(line[i]))
 			i++;
-		if (i == len || (line[i] == '#' && at->line > 0))
+		if (i == len || (line[i] == '#' && at->line > 0)) {
+			out->comment = i;
 			return 0;
+		}
 		from = i;
 		w.column = (unsigned)i + 1;
 		w.quoted = line[i] == '"';

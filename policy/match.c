@@ -198,7 +198,7 @@ static void hit_all(const struct policy *p, const struct target *t, struct hits 
 	hit_any(p, h);
 }
 
-static void verdict(struct policy_match *m, const struct hits *h)
+static void verdict(struct policy_match *m, const struct hits *h, const struct target *t)
 {
 	*m = (struct policy_match){ .verdict = POLICY_DENY, .reason = REASON_NO_RULE };
 	if (h->deny) {
@@ -214,6 +214,9 @@ static void verdict(struct policy_match *m, const struct hits *h)
 		m->reason = REASON_PORT;
 		m->rule = h->port_only;
 	}
+	/* SPEC section 4: it is known where it leads, without a look-up and whatever the port */
+	if (!h->deny && !h->allow && target_is_localhost(t) && !(m->rule && m->rule->is_private))
+		m->reason = REASON_PRIVATE_ADDRESS;
 }
 
 void policy_match(const struct policy *p, const struct target *t, struct policy_match *m)
@@ -222,7 +225,7 @@ void policy_match(const struct policy *p, const struct target *t, struct policy_
 
 	assert(p->sealed);
 	hit_all(p, t, &h);
-	verdict(m, &h);
+	verdict(m, &h, t);
 }
 
 /* ---- explanation ---- */
@@ -293,7 +296,7 @@ size_t policy_matching(const struct policy *p, const struct target *t, struct po
 
 	assert(p->sealed);
 	hit_all(p, t, &h);
-	verdict(&m, &h);
+	verdict(&m, &h, t);
 	if (m.rule && m.reason != REASON_PORT) {
 		say(&h, m.rule, true); /* a deny rule for the IPv4 inside an address */
 		for (size_t i = 0; i < h.nsaid; i++)

@@ -223,6 +223,7 @@ int policy_target_words(const char *arg, char out[POLICY_WORDS_TEXT_MAX], struct
 int policy_target_parse(const char *arg, struct target *t, struct err *e);
 
 enum policy_edit_verb { EDIT_ALLOW, EDIT_DENY, EDIT_FORGET };
+#define POLICY_EDIT_COMMENT "# weir: " /* what weir itself writes behind a line begins so */
 /** struct policy_edit - one change of a policy file's text */
 struct policy_edit {
 	enum policy_edit_verb verb;
@@ -235,8 +236,8 @@ struct policy_edit {
  * policy_edit_text() - the text of a policy file with one rule more, or without one
  * Allow and deny take out the opposite lines for the same hosts that would outweigh or be outweighed,
  * and put one line at the end unless it stands there already. Forget takes out each allow and deny line
- * for the hosts, whatever its ports, or with exactly the ports when @words names some. Every other
- * byte stays. The text must parse as the user's layer, before and after.
+ * for the hosts, whatever its ports, or with exactly the ports when @words names some. What
+ * stood behind "#" on a line that goes becomes a line of its own; every other byte stays. The text must parse as the user's layer, before and after.
  * @out: for free()
  *
  * Return: 1 when it changed, 0 when not (@out is not set then), or -EINVAL / -ENOMEM with @e */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/scope.h"
 #include "policy/internal.h"
 
 #define LABEL_MAX 63 /* RFC 1035 section 2.3.4 */
@@ -134,4 +135,14 @@ int target_parse_wire(struct target *t, const char *host, uint16_t port, bool li
 int target_parse(struct target *t, const char *host, uint16_t port)
 {
 	return target_parse_wire(t, host, port, strchr(host, ':') != NULL);
+}
+
+bool target_is_localhost(const struct target *t)
+{
+	static const char local[] = ".localhost";
+	size_t n = strlen(t->host);
+
+	return !t->is_addr &&
+	       (str_eq(t->host, local + 1) ||
+		(n >= sizeof(local) && str_eq(t->host + n - (sizeof(local) - 1), local)));
 }

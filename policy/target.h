@@ -27,5 +27,8 @@ struct target {
 int target_parse_wire(struct target *t, const char *host, uint16_t port, bool literal6);
 /** target_parse() - the same without the bracket rule: a bare IPv6 literal is an address too */
 int target_parse(struct target *t, const char *host, uint16_t port);
+/** target_is_localhost() - "localhost" or a name below it: this machine, without any look-up.
+ * Source: RFC 6761 section 6.3 */
+bool target_is_localhost(const struct target *t);
 
 #endif

@@ -302,14 +302,10 @@ static bool except_hits(const struct policy_pattern *t, const struct target *to)
 /* This machine under another name is still this machine: only the broker can lead there. */
 static bool is_here(const struct target *t, bool own)
 {
-	static const char local[] = ".localhost";
-	size_t n = strlen(t->host);
-
 	if (t->is_addr)
 		return own || addr_class_of(&t->addr) == ADDR_LOOPBACK ||
 		       addr_class_of(&t->addr) == ADDR_LINK_LOCAL;
-	return str_eq(t->host, local + 1) ||
-	       (n >= sizeof(local) && str_eq(t->host + n - (sizeof(local) - 1), local));
+	return target_is_localhost(t);
 }
 
 bool policy_goes_upstream(const struct policy *p, const struct target *t, bool own)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -170,15 +171,10 @@ static int attempt(struct layers_spot *spot, const char *path, uid_t uid, edit_f
 	return r < 0 ? r : 1;
 }
 
-int edit_file(const char *path, uid_t uid, const char *lock, edit_file_fn change, void *arg,
-	      struct err *e)
+static int attempts(const char *path, uid_t uid, edit_file_fn change, void *arg, struct err *e)
 {
-	SCOPED_FD int held = lock_take(lock, e);
-	int r;
+	int r = make_parents(path, e);
 
-	if (held < 0)
-		return held;
-	r = make_parents(path, e);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < RETRIES; i++) {
@@ -190,4 +186,16 @@ int edit_file(const char *path, uid_t uid, const char *lock, edit_file_fn change
 			return r;
 	}
 	return err_set(e, 0, "'%s' is being changed by something else again and again", path);
+}
+
+int edit_file(const char *path, uid_t uid, const char *lock, edit_file_fn change, void *arg,
+	      struct err *e)
+{
+	/* a limit on file sizes is a write that fails, not the end of this process halfway */
+	void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+	SCOPED_FD int held = lock_take(lock, e);
+	int r = held < 0 ? held : attempts(path, uid, change, arg, e);
+
+	(void)signal(SIGXFSZ, old);
+	return r;
 }

@@ -88,8 +88,7 @@ void reply_text(char *out, size_t room, const char *what, const char *rule, cons
 
 const char *reply_todo(enum reason reason)
 {
-	static const char *const see = "the policy allows it: see whether the host answers outside "
-				       "the sandbox";
+	static const char *const see = "see whether the host answers outside the sandbox";
 	static const char *const spell = "check the spelling of the name, and outside the sandbox "
 					 "/etc/resolv.conf";
 	const struct {

@@ -79,6 +79,20 @@ def test_deny_and_allow_replace_each_other(user):
     assert user.text() == "allow a.example.org:443\n"
 
 
+def test_what_stood_behind_a_line_that_goes_stays(user):
+    user.write("allow a.example.org # the mirror of the lab\n")
+    user.weir("deny", "a.example.org").ok()
+    assert user.text() == "# the mirror of the lab\ndeny a.example.org\n"
+
+
+def test_a_limit_on_file_sizes_leaves_nothing_behind(user):
+    user.write("allow a.example.org\n")
+    r = user.weir("allow", "b.example.org", prefix=("/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh"))
+    assert r.status == 125 and "File too large" in r.errtext, r
+    assert user.text() == "allow a.example.org\n"
+    assert os.listdir(user.world.path(user.file).parent) == ["policy"], "a file was left behind"
+
+
 def test_targets_are_taken_as_people_have_them(user):
     user.weir("allow", "https://a.example.org/x?y", "b.example.org:8443", "db.example.org:5432",
               "private", "c.example.org private", ".d.example.org", "[fd00::1]:22").ok()
@@ -346,6 +360,27 @@ def test_the_remedy_of_a_refusal_works_when_typed(user):
     user.weir("deny", "denied.example.net").ok()
     r = user.weir("run", "--", "curl", "-s", "http://denied.example.net/")
     assert "weir forget denied.example.net" in r.text.splitlines()[-1], r
+
+
+def test_why_suggests_no_rule_where_no_rule_counts(user):
+    user.write("# mine\nnetwork deny\n")
+    assert why(user, "a.example.org")["change"] == \
+        f"to change it: {user.file}:2: 'network deny' has to say 'network allowlist'; no rule counts before"
+    assert "leave --network out" in why(user, "-n", "allow", "a.example.org")["change"]
+
+
+def test_why_takes_a_host_behind_two_dashes(user):
+    assert why(user, "--", "pypi.org")["host"] == "pypi.org"
+    r = user.weir("policy", "why", "pypi.org", "--", "-q")
+    assert r.status == 125 and "'-q'" in r.errtext, r
+
+
+def test_localhost_without_a_rule_is_known_to_be_private(user):
+    o = why(user, "x.localhost:8080")
+    assert o["reason"] == "private_address" and "'x.localhost:8080 private'" in o["change"], o
+    r = user.weir("run", "--", "curl", "-si", "--noproxy", "", "-x",
+                  "http://127.0.0.1:3128", "http://localhost:8080/")
+    assert " 403 " in r.text and "private_address" in r.text and "weir allow 'localhost:8080 private'" in r.text, r
 
 
 def test_why_names_the_lock(user):

@@ -33,7 +33,10 @@ static const struct {
 	{ EDIT_ALLOW, "a.example", "allow a.example private\n", NULL },
 	/* deny beats allow, so the opposite line has to go */
 	{ EDIT_ALLOW, "a.example", "# x\ndeny a.example # no\nread /usr\n",
-	  "# x\nread /usr\nallow a.example\n" },
+	  "# x\n# no\nread /usr\nallow a.example\n" },
+	{ EDIT_DENY, "a.example", "  allow a.example\t# the\tmirror\nallow a.example # weir: 2026\n",
+	  "# the\tmirror\ndeny a.example\n" },
+	{ EDIT_FORGET, "a.example", "allow a.example #x", "#x" },
 	{ EDIT_ALLOW, "a.example", "allow a.example\ndeny a.example\n", "allow a.example\n" },
 	{ EDIT_ALLOW, "a.example", "deny a.example:22\n", "deny a.example:22\nallow a.example\n" },
 	{ EDIT_ALLOW, "a.example", "deny .a.example\n", "deny .a.example\nallow a.example\n" },
@@ -54,7 +57,7 @@ static const struct {
 	  "b\xc3\xbc"
 	  "cher.example",
 	  "allow xn--bcher-kva.example\n", "" },
-	{ EDIT_FORGET, "a.example", "allow a.example # \xff\xfe\n", "" },
+	{ EDIT_FORGET, "a.example", "allow a.example # \xff\xfe\n", "# \xff\xfe\n" },
 };
 
 static int edit(enum policy_edit_verb verb, const char *words, const char *before, char **out,

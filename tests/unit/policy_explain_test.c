@@ -63,6 +63,10 @@ static const struct {
 	  "weir: 127.0.0.1:80 leads only to addresses that are not public\n"
 	  "/p:1: allow * (does not cover such an address)\n"
 	  "to allow it: weir allow 127.0.0.1:80\n" },
+	{ "allow a.example", "x.localhost", NULL, 80,
+	  "weir: x.localhost:80 leads only to addresses that are not public\n"
+	  "no rule of the policy matches\n"
+	  "to allow it: weir allow 'x.localhost:80 private'\n" },
 	{ "allow localhost:22 private", "localhost", NULL, 80,
 	  "weir: localhost:80 is not allowed on this port\n"
 	  "/p:1: allow localhost:22 private (other ports)\n"
@@ -186,6 +190,34 @@ static void remedy_is_one_that_counts(void **state)
 	}
 }
 
+static void nothing_is_suggested_that_the_network_state_makes_moot(void **state)
+{
+	static const char *const words[] = { "deny", "allow" };
+	char buf[MSG_TEXT_MAX + 1], text[64], want[64];
+	struct policy_match m;
+	struct err e = { 0 };
+	struct target t;
+
+	(void)state;
+	assert_int_equal(target_parse(&t, "a.example", 80), 0);
+	for (size_t i = 0; i < 4; i++) {
+		struct policy *p = policy_new(&ctx);
+
+		(void)snprintf(text, sizeof(text), "network %s\n", words[i % 2]);
+		if (i < 2)
+			assert_int_equal(policy_add_text(p, LAYER_USER, "/u", text, strlen(text), &e), 0);
+		else
+			assert_int_equal(policy_add_flag(p, "--network", "network", words[i % 2], &e), 0);
+		assert_int_equal(policy_seal(p, NULL, NULL, &e), 0);
+		policy_match(p, &t, &m);
+		(void)policy_change(p, &t, m.reason, m.rule, NULL, buf, sizeof(buf));
+		assert_null(strstr(buf, "weir allow"));
+		(void)snprintf(want, sizeof(want), "/u:1: 'network %s' has to say", words[i % 2]);
+		assert_non_null(strstr(buf, i < 2 ? want : "leave --network out"));
+		policy_free(p);
+	}
+}
+
 static unsigned lines_of(const char *s)
 {
 	unsigned n = 0;
@@ -246,6 +278,7 @@ int main(void)
 		cmocka_unit_test(remedy_is_one_that_counts),
 		cmocka_unit_test(longest_words_still_make_three_whole_lines),
 		cmocka_unit_test(every_reason_has_three_lines),
+		cmocka_unit_test(nothing_is_suggested_that_the_network_state_makes_moot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,13 @@ static const struct {
 	{ "allow a.example\nallow .example:22", "a.example", 22, POLICY_ALLOW, REASON_RULE, 2,
 	  false },
 	{ "allow *\nallow a.example:22", "a.example", 25, POLICY_DENY, REASON_PORT, 2, false },
+	/* this machine: known not to be public, whatever the port */
+	{ "allow a.example", "localhost", 8080, POLICY_DENY, REASON_PRIVATE_ADDRESS, 0, false },
+	{ "allow a.example", "x.localhost", 1, POLICY_DENY, REASON_PRIVATE_ADDRESS, 0, false },
+	{ "allow localhost", "localhost", 1, POLICY_DENY, REASON_PRIVATE_ADDRESS, 1, false },
+	{ "allow localhost:2 private", "localhost", 1, POLICY_DENY, REASON_PORT, 1, false },
+	{ "deny localhost", "localhost", 1, POLICY_DENY, REASON_DENIED, 1, false },
+	{ "allow a.example", "xlocalhost", 1, POLICY_DENY, REASON_NO_RULE, 0, false },
 	/* any */
 	{ "allow *", "a.example", 443, POLICY_ALLOW, REASON_RULE, 1, false },
 	{ "allow *:22", "a.example", 443, POLICY_DENY, REASON_PORT, 1, false },
