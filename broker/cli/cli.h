@@ -23,6 +23,8 @@ int cmd_forget(int argc, char **argv);
 int cmd_trust(int argc, char **argv);
 int cmd_untrust(int argc, char **argv);
 int cmd_connect(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
 
 /** cli_fail() - print @e. Return: EXIT_WEIR, or 126 or 127 when @e came with that status */
 int cli_fail(const struct err *e);

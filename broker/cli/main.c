@@ -27,6 +27,7 @@ static const char usage[] =
 	"                                  why; what presets exist; translate other tools' settings\n"
 	"  allow | deny | forget TARGET…   edit the user's policy; running sandboxes follow\n"
 	"  trust | untrust [DIR]           accept a project's .weir/policy\n"
+	"  ps, kill ID                     running sandboxes; end one\n"
 	"  proxy --listen WHERE            the broker alone, for other launchers\n"
 	"  test                            attack the sandbox on this machine and report\n"
 	"  connect HOST PORT               inside a sandbox: stdin and stdout through its proxy\n"
@@ -43,12 +44,12 @@ static const struct {
 	{ "run", cmd_run },	    { "proxy", cmd_proxy },	{ "policy", cmd_policy },
 	{ "allow", cmd_allow },	    { "deny", cmd_deny },	{ "forget", cmd_forget },
 	{ "trust", cmd_trust },	    { "untrust", cmd_untrust }, { "test", cmd_test },
-	{ "connect", cmd_connect },
+	{ "connect", cmd_connect }, { "ps", cmd_ps },		{ "kill", cmd_kill },
 };
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"shell", "doctor", "ask", "ps", "kill", "approve", "audit", "cache", "kernelspec", NULL,
+	"shell", "doctor", "ask", "approve", "audit", "cache", "kernelspec", NULL,
 };
 
 int cli_fail(const struct err *e)

@@ -30,10 +30,17 @@ static int directory_open(const char *runtime, uid_t uid)
 	return take_fd(&dir);
 }
 
+static void wait_set(int fd, unsigned ms)
+{
+	const struct timeval wait = { .tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000 };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+}
+
 /* An address has room for 107 bytes and the directory may be deeper: through its descriptor. */
 static int entry_connect(int dir, const char *id)
 {
-	const struct timeval wait = { .tv_sec = SANDBOX_WAIT_MS / 1000 };
 	SCOPED_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int n = snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/%s", dir, id);
@@ -42,8 +49,7 @@ static int entry_connect(int dir, const char *id)
 		return -errno;
 	if (n < 0 || (size_t)n >= sizeof(sun.sun_path))
 		return -ENAMETOOLONG;
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	wait_set(fd, SANDBOX_WAIT_MS);
 	if (connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0)
 		return -errno;
 	return take_fd(&fd);
@@ -97,19 +103,23 @@ static bool is_entry(int dir, const char *id, uid_t uid)
 	       st.st_uid == uid;
 }
 
-static json_t *entry_ask(int dir, uid_t uid, const char *id, const char *verb)
+/* Return: a connection, or -errno; an entry that nobody listens on is removed */
+static int entry_open(int dir, uid_t uid, const char *id)
 {
-	SCOPED_FD int fd = -1;
-	json_t *o;
+	int fd;
 
 	if (!is_entry(dir, id, uid))
-		return NULL;
+		return -ESRCH;
 	fd = entry_connect(dir, id);
 	if (fd == -ECONNREFUSED)
 		(void)unlinkat(dir, id, 0);
-	if (fd < 0)
-		return NULL;
-	o = ask(fd, verb);
+	return fd;
+}
+
+static json_t *answer_of(int fd, const char *verb)
+{
+	json_t *o = ask(fd, verb);
+
 	if (json_is_object(o) && json_is_true(json_object_get(o, "ok")))
 		return o;
 	json_decref(o);
@@ -119,8 +129,34 @@ static json_t *entry_ask(int dir, uid_t uid, const char *id, const char *verb)
 json_t *sandbox_ask(const char *runtime, uid_t uid, const char *id, const char *verb)
 {
 	SCOPED_FD int dir = directory_open(runtime, uid);
+	SCOPED_FD int fd = dir < 0 ? -1 : entry_open(dir, uid, id);
 
-	return dir < 0 ? NULL : entry_ask(dir, uid, id, verb);
+	return fd < 0 ? NULL : answer_of(fd, verb);
+}
+
+int sandbox_end(const char *runtime, uid_t uid, const char *id, const char *verb, pid_t *pid)
+{
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof(peer);
+	SCOPED_FD int dir = directory_open(runtime, uid);
+	SCOPED_FD int fd = dir < 0 ? -1 : entry_open(dir, uid, id);
+	json_t *o;
+	ssize_t n;
+	char c;
+
+	if (fd < 0)
+		return -ESRCH;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
+		*pid = peer.pid;
+	o = answer_of(fd, verb);
+	if (!o)
+		return -ETIMEDOUT;
+	json_decref(o);
+	wait_set(fd, SANDBOX_END_MS);
+	do
+		n = recv(fd, &c, 1, 0);
+	while (n > 0 || (n < 0 && errno == EINTR));
+	return n < 0 && errno != ECONNRESET ? -ETIMEDOUT : 0;
 }
 
 unsigned sandboxes_each(const char *runtime, uid_t uid, const char *verb,
@@ -137,11 +173,12 @@ unsigned sandboxes_each(const char *runtime, uid_t uid, const char *verb,
 		return 0;
 	}
 	for (unsigned i = 0; i < SANDBOXES_MAX && (d = readdir(list)) != NULL; i++) {
-		json_t *o = entry_ask(dir, uid, d->d_name, verb);
+		SCOPED_FD int fd = entry_open(dir, uid, d->d_name);
+		json_t *o = fd < 0 ? NULL : answer_of(fd, verb);
 
-		if (!o)
+		if (fd < 0)
 			continue;
-		n++;
+		n += o != NULL;
 		fn(arg, d->d_name, o);
 		json_decref(o);
 	}

@@ -9,18 +9,24 @@
 #define SANDBOXES_MAX 1024	/* entries looked at */
 #define SANDBOX_REPLY_MAX 65536 /* bytes of one answer */
 #define SANDBOX_WAIT_MS 2000	/* for one answer */
+#define SANDBOX_END_MS 15000	/* for a sandbox that was told to end */
 
 /**
  * sandboxes_each() - ask every running sandbox of this user who it is
  * An entry that nobody listens on is removed: its monitor was killed.
  * @runtime: the directory of the entries; it and they must be @uid's own
  * @verb: "info" or another verb of the control socket without arguments
- * @fn: gets the entry's name and the answer, which it borrows
+ * @fn: gets the entry's name and the answer, which it borrows; NULL where a monitor is there but gives
+ *	none within SANDBOX_WAIT_MS: it is stopped, or too busy
  *
  * Return: how many answered */
 unsigned sandboxes_each(const char *runtime, uid_t uid, const char *verb,
 			void (*fn)(void *arg, const char *id, const json_t *answer), void *arg);
 /** sandbox_ask() - one of them. Return: its answer, for json_decref(), or NULL */
 json_t *sandbox_ask(const char *runtime, uid_t uid, const char *id, const char *verb);
+/** sandbox_end() - tell one of them to end by @verb, "kill" or "kill_now", and wait until it has
+ * @pid: its monitor, as the kernel names it
+ * Return: 0, -ESRCH when there is none, -ETIMEDOUT when it does not answer or not end in time */
+int sandbox_end(const char *runtime, uid_t uid, const char *id, const char *verb, pid_t *pid);
 
 #endif

@@ -9,14 +9,18 @@
 #include <assert.h>
 #include <errno.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker/monitor/audit.h"
 #include "broker/monitor/live.h"
 #include "broker/monitor/monitor.h"
+#include "broker/monitor/record.h"
+#include "broker/monitor/signals.h"
 #include "broker/monitor/state.h"
 #include "common/err.h"
 #include "common/scope.h"
@@ -74,6 +78,13 @@ static json_t *policy_files(const struct monitor *m)
 	return list;
 }
 
+static int64_t age_s(const struct monitor *m)
+{
+	int64_t s = (int64_t)time(NULL) - m->started_s;
+
+	return s > 0 ? s : 0; /* the clock was set back */
+}
+
 static json_t *say_info(struct monitor *m)
 {
 	json_t *o = json_object();
@@ -90,7 +101,25 @@ static json_t *say_info(struct monitor *m)
 	set(o, "network", monitor_network_name(m));
 	(void)json_object_set_new(o, "files", policy_files(m));
 	(void)json_object_set_new(o, "connections", json_integer((json_int_t)m->conns.n));
+	(void)json_object_set_new(o, "up", json_integer((json_int_t)m->up));
+	(void)json_object_set_new(o, "down", json_integer((json_int_t)m->down));
+	(void)json_object_set_new(o, "age", json_integer((json_int_t)age_s(m)));
 	return o;
+}
+
+/* As SIGTERM to weir does: the command may finish, and has TERM_S for it. */
+static json_t *say_kill(struct monitor *m)
+{
+	record_event(m, "kill", NULL);
+	signals_seen(m, SIGTERM);
+	return json_pack("{s:i, s:b}", "v", CONTROL_VERSION, "ok", 1);
+}
+
+static json_t *say_kill_now(struct monitor *m)
+{
+	record_event(m, "kill", NULL);
+	monitor_kill_sandbox(m);
+	return json_pack("{s:i, s:b}", "v", CONTROL_VERSION, "ok", 1);
 }
 
 static json_t *say_reload(struct monitor *m)
@@ -109,6 +138,8 @@ static const struct {
 } verbs[] = {
 	{ "info", say_info },
 	{ "reload", say_reload },
+	{ "kill", say_kill },
+	{ "kill_now", say_kill_now },
 };
 
 static json_t *answer(struct monitor *m, const json_t *req)
@@ -123,7 +154,7 @@ static json_t *answer(struct monitor *m, const json_t *req)
 		if (str_eq(verbs[i].name, json_string_value(verb)))
 			return verbs[i].say(m);
 	}
-	return failure("unknown verb: this version knows info and reload");
+	return failure("unknown verb: this version knows info, reload, kill and kill_now");
 }
 
 /* Return: false when the client did not take all of it. */

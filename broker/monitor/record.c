@@ -129,5 +129,7 @@ void record_end(struct monitor *m, const struct conn *c, const struct msg_done *
 		.ms = ms > 0 ? (uint64_t)ms : 0,
 	};
 
+	m->up += rec.up;
+	m->down += rec.down;
 	(void)record(m, &rec, false);
 }

@@ -113,6 +113,7 @@ struct monitor {
 	struct conn_table conns;
 	uint32_t counts[COUNT_COUNT],
 		counts_before[COUNT_COUNT]; /* this worker's, and earlier ones' */
+	uint64_t up, down;		    /* bytes of the connections that have ended */
 	const char *bad;		    /* name of the message that broke the protocol */
 
 	/* what a verdict needs besides the policy */
