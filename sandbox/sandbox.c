@@ -3,9 +3,9 @@
  * The child is a copy of the weir command in namespaces of its own. It believes the plan, tells the
  * monitor what failed, and becomes pid 1 (shim/). Its stack is a fresh one, so that the old one, with
  * the environment on it, can be dropped.
- *   CLONED --maps--> MAPPED --fork--> BUILDING --tree--> INSIDE --go, host's tree gone--> shim
- *                             |           ^ network, listeners
- *                             `------> keeper: power gone, CMD's filter --go--> vfork CMD */
+ *   CLONED --fork--> BUILDING --maps, tree--> INSIDE --go, host's tree gone--> shim
+ *              |         ^ network, listeners
+ *              `------> keeper: power gone, CMD's filter --go--> vfork CMD */
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
@@ -239,7 +239,6 @@ static int ids_map(const struct sandbox_plan *p, struct err *e)
 /* A session of its own: no controlling terminal, and a keyring that holds none of the user's keys. */
 static int session_make(struct err *e)
 {
-	stage_note("pid 1: ids mapped");
 	if (setsid() < 0)
 		return err_set(e, errno, "make a session for the sandbox");
 	/* Built without keys; kept away by a container's filter already; or the user's quota of keys is
@@ -382,8 +381,7 @@ static int setup_begin(struct child *c, struct err *e)
 {
 	int r;
 
-	if ((r = strays_close(c, e)) < 0 || (r = monitor_watch(c, e)) < 0 ||
-	    (r = ids_map(c->plan, e)) < 0)
+	if ((r = strays_close(c, e)) < 0 || (r = monitor_watch(c, e)) < 0)
 		return r;
 	return session_make(e);
 }
@@ -392,6 +390,9 @@ static int setup_end(struct child *c, struct err *e)
 {
 	int r;
 
+	if ((r = ids_map(c->plan, e)) < 0)
+		return r;
+	stage_note("pid 1: ids mapped");
 	if ((r = tree_enter(c->plan, network_join, c, &c->proc, e)) < 0)
 		return r;
 	stage_note("pid 1: tree entered");

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -50,7 +52,24 @@ static int dir_step(int at, const char *name, mode_t mode)
 	return fd < 0 ? -errno : fd;
 }
 
-int tree_dir(int at, const char *path, mode_t mode, struct err *e)
+/* The first @len bytes of @path in one step: for what is there, which is nearly everything. Whatever is
+ * odd is left to the walk, which says what it is. */
+static int dir_there(int at, const char *path, size_t len)
+{
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH };
+	char dir[PATH_MAX];
+
+	if (len >= sizeof(dir))
+		return -1;
+	memcpy(dir, path, len);
+	dir[len] = '\0';
+	if (dir[0] == '/' || dir[0] == '.' || strstr(dir, "/."))
+		return -1;
+	return (int)syscall(SYS_openat2, at, len ? dir : ".", &how, sizeof(how));
+}
+
+static int dir_walk(int at, const char *path, mode_t mode, struct err *e)
 {
 	const char *rest = path;
 	char name[NAME_MAX + 1];
@@ -70,6 +89,26 @@ int tree_dir(int at, const char *path, mode_t mode, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "make the directory '%s' inside", path);
 	return take_fd(&fd);
+}
+
+int tree_dir(int at, const char *path, mode_t mode, struct err *e)
+{
+	const char *slash;
+	int fd;
+
+	path += strspn(path, "/");
+	fd = dir_there(at, path, strlen(path));
+	if (fd >= 0)
+		return fd;
+	slash = strrchr(path, '/');
+	if (slash && slash[1]) { /* only the last is missing */
+		SCOPED_FD int parent = dir_there(at, path, (size_t)(slash - path));
+
+		fd = parent < 0 ? -1 : dir_walk(parent, slash + 1, mode, e);
+		if (fd >= 0)
+			return fd;
+	}
+	return dir_walk(at, path, mode, e);
 }
 
 /* Split @path: open its directory, making it; @name points at the last component. */

@@ -96,7 +96,7 @@ static int list_add_real(struct list *l, const char *path, const char *what)
 	char real[PATH_MAX];
 	int r = list_add(l, path, what);
 
-	if (r < 0 || !realpath(path, real) || str_eq(real, "/"))
+	if (r < 0 || path_canonical(path) || !realpath(path, real) || str_eq(real, "/"))
 		return r;
 	return list_add(l, real, what);
 }
@@ -115,6 +115,8 @@ static int list_add_resolved(struct list *l, const char *path, const char *what)
 	const char *slash = strrchr(path, '/');
 	int r;
 
+	if (path_canonical(path))
+		return 0;
 	if (realpath(path, real))
 		return str_eq(real, "/") || str_eq(real, path) ? 0 : list_add(l, real, what);
 	if (!slash || slash == path)
@@ -125,21 +127,6 @@ static int list_add_resolved(struct list *l, const char *path, const char *what)
 		return 0;
 	r = snprintf(parent, sizeof(parent), "%s%s", str_eq(real, "/") ? "" : real, slash);
 	return r < 0 || (size_t)r >= sizeof(parent) ? 0 : list_add(l, parent, what);
-}
-
-/* Is a link on the way to @rel, or what it is? One system call a row: every launch comes by. */
-static bool has_link(int dir, const char *rel)
-{
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
-				.resolve = RESOLVE_NO_SYMLINKS };
-	SCOPED_FD int fd = (int)syscall(SYS_openat2, dir, rel, &how, sizeof(how));
-
-	if (fd >= 0) {
-		struct stat st; /* O_PATH with O_NOFOLLOW opens a last link itself */
-
-		return fstat(fd, &st) < 0 || S_ISLNK(st.st_mode);
-	}
-	return errno == ELOOP;
 }
 
 /** struct names - what lies in a directory, where it is short and plain enough to be looked through.
@@ -159,9 +146,8 @@ static const char *name_at(const struct names *l, size_t *at)
 }
 
 /* A directory that folds case folds letters beyond ASCII too: with such a name nothing is known. */
-static void names_read(struct names *l, const char *base)
+static void names_read(struct names *l, int fd)
 {
-	SCOPED_FD int fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : getdents64(fd, l->buf, sizeof(l->buf));
 
 	l->known = false;
@@ -175,7 +161,7 @@ static void names_read(struct names *l, const char *base)
 	l->known = true;
 }
 
-/* May the first component of @rel be there? */
+/* May @rel be there, as far as its first component tells? */
 static bool names_may_hold(const struct names *l, const char *rel)
 {
 	size_t len = strcspn(rel, "/");
@@ -191,15 +177,61 @@ static bool names_may_hold(const struct names *l, const char *rel)
 	return false;
 }
 
+/* Directories in which many rows lie: one listing each, too. */
+static const char *const crowded[] = { ".config/", ".local/share/", "run/", "var/lib/" };
+
+/** struct listings - of a table's base and of what is crowded beneath it */
+struct listings {
+	struct names base, below[ARRAY_LEN(crowded)];
+	bool read[ARRAY_LEN(crowded)];
+};
+
+/* Nothing is known of a directory that a link leads to: each row is then asked for. */
+static const struct names *listing_below(struct listings *l, int dir, size_t i)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_NO_SYMLINKS };
+	struct names *names = &l->below[i];
+	SCOPED_FD int fd = -1;
+
+	if (l->read[i])
+		return names;
+	l->read[i] = true;
+	fd = (int)syscall(SYS_openat2, dir, crowded[i], &how, sizeof(how));
+	names->known = fd < 0 && errno == ENOENT;
+	names->len = 0;
+	if (!names->known)
+		names_read(names, fd);
+	return names;
+}
+
+static bool may_be_there(struct listings *l, int dir, const char *rel)
+{
+	if (!names_may_hold(&l->base, rel))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(crowded); i++) {
+		size_t n = strlen(crowded[i]);
+
+		if (strncmp(rel, crowded[i], n) == 0)
+			return names_may_hold(listing_below(l, dir, i), rel + n);
+	}
+	return true;
+}
+
 /* Add each row of @table below @base, and what it leads to where a link is on its way. */
 static int list_add_table(struct list *l, const char *base, const struct place_row *table)
 {
-	SCOPED_FD int dir = open(*base ? base : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	static struct names names;
+	SCOPED_FD int dir = open(*base ? base : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	SCOPED_FD int path_only = dir < 0 ? open(*base ? base : "/",
+						 O_PATH | O_DIRECTORY | O_CLOEXEC)
+					  : -1; /* 0711 */
+	const int at = dir >= 0 ? dir : path_only;
+	static struct listings listings;
 	char path[PATH_MAX];
 	int r = 0;
 
-	names_read(&names, *base ? base : "/");
+	names_read(&listings.base, dir);
+	memset(listings.read, 0, sizeof(listings.read));
 	for (; table->path && r == 0; table++) {
 		const char *rel = table->path + (table->path[0] == '/');
 		int n = snprintf(path, sizeof(path), "%s/%s", base, rel);
@@ -207,7 +239,7 @@ static int list_add_table(struct list *l, const char *base, const struct place_r
 		if (n < 0 || (size_t)n >= sizeof(path))
 			continue; /* no such path can exist */
 		r = list_add(l, path, table->what);
-		if (r == 0 && names_may_hold(&names, rel) && has_link(dir, rel))
+		if (r == 0 && may_be_there(&listings, at, rel) && path_has_link(at, rel))
 			r = list_add_resolved(l, path, table->what);
 	}
 	return r;

@@ -5,10 +5,13 @@
 #include "broker/cli/links.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/scope.h"
@@ -63,18 +66,53 @@ static int name_enter(struct way *w, const char *name, size_t len)
 	return 1;
 }
 
+/* O_PATH with O_NOFOLLOW opens a last link itself. Return: 0 no link, 1 a link, -errno: cannot be reached */
+static int look(int dir, const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				.resolve = RESOLVE_NO_SYMLINKS };
+	SCOPED_FD int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ELOOP ? 1 : -errno;
+	return fstat(fd, &st) < 0 || S_ISLNK(st.st_mode);
+}
+
+bool path_has_link(int dir, const char *path)
+{
+	return look(dir, path) > 0;
+}
+
+bool path_canonical(const char *path)
+{
+	if (path[0] != '/')
+		return false;
+	for (const char *c = path; *c == '/';) {
+		size_t len = strcspn(++c, "/");
+
+		if (len == 0 || (c[0] == '.' && (len == 1 || (len == 2 && c[1] == '.'))))
+			return false;
+		c += len;
+	}
+	return look(AT_FDCWD, path) == 0;
+}
+
 int path_links(const char *path, int (*each)(void *arg, const char *link), void *arg)
 {
 	struct way w = { .links = 0 };
 	size_t len = strlen(path);
+	int r;
 
 	if (path[0] != '/' || len >= sizeof(w.rest))
 		return -ENAMETOOLONG;
+	r = look(AT_FDCWD, path);
+	if (r == 0 || r == -ENOENT) /* as nearly always */
+		return 0;
 	memcpy(w.rest, path, len + 1);
 	while (w.rest[0]) {
 		char name[NAME_MAX + 1];
 		struct stat st;
-		int r;
 
 		len = strcspn(w.rest, "/");
 		if (len >= sizeof(name))
