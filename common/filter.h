@@ -21,6 +21,7 @@ extern const struct filter_prog filter_shim;	/* default kill */
 extern const struct filter_prog filter_keeper;	/* default kill */
 extern const struct filter_prog filter_monitor; /* default kill */
 extern const struct filter_prog filter_command; /* default allow; SPEC section 6 */
+extern const struct filter_prog filter_nested;	/* the same with "nested yes" */
 
 /**
  * filter_load() - install @p on this thread for good; needs no_new_privs

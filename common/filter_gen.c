@@ -76,31 +76,36 @@ struct table {
 	bool open; /* default allow, with the guard against unknown calls */
 	const struct filter_rule *rules;
 	size_t n;
+	const struct filter_rule *more; /* these too */
+	size_t nmore;
 };
 
 static const struct table tables[] = {
 #if HAVE_WORKER
-	{ "nursery", false, nursery_rules, ARRAY_LEN(nursery_rules) },
-	{ "worker", false, worker_rules, ARRAY_LEN(worker_rules) },
-	{ "connect", true, connect_rules, ARRAY_LEN(connect_rules) },
+	{ "nursery", false, nursery_rules, ARRAY_LEN(nursery_rules), NULL, 0 },
+	{ "worker", false, worker_rules, ARRAY_LEN(worker_rules), NULL, 0 },
+	{ "connect", true, connect_rules, ARRAY_LEN(connect_rules), NULL, 0 },
 #else
-	{ "nursery", false, NULL, 0 }, { "worker", false, NULL, 0 }, { "connect", true, NULL, 0 },
+	{ "nursery", false, NULL, 0, NULL, 0 }, { "worker", false, NULL, 0, NULL, 0 },
+	{ "connect", true, NULL, 0, NULL, 0 },
 #endif
 #if HAVE_SHIM
-	{ "shim", false, shim_rules, ARRAY_LEN(shim_rules) },
-	{ "keeper", false, keeper_rules, ARRAY_LEN(keeper_rules) },
+	{ "shim", false, shim_rules, ARRAY_LEN(shim_rules), NULL, 0 },
+	{ "keeper", false, keeper_rules, ARRAY_LEN(keeper_rules), NULL, 0 },
 #else
-	{ "shim", false, NULL, 0 },    { "keeper", false, NULL, 0 },
+	{ "shim", false, NULL, 0, NULL, 0 },	{ "keeper", false, NULL, 0, NULL, 0 },
 #endif
 #if HAVE_MONITOR
-	{ "monitor", false, monitor_rules, ARRAY_LEN(monitor_rules) },
+	{ "monitor", false, monitor_rules, ARRAY_LEN(monitor_rules), NULL, 0 },
 #else
-	{ "monitor", false, NULL, 0 },
+	{ "monitor", false, NULL, 0, NULL, 0 },
 #endif
 #if HAVE_SANDBOX
-	{ "command", true, command_rules, ARRAY_LEN(command_rules) },
+	{ "command", true, command_rules, ARRAY_LEN(command_rules), unnested_rules,
+	  ARRAY_LEN(unnested_rules) },
+	{ "nested", true, command_rules, ARRAY_LEN(command_rules), NULL, 0 },
 #else
-	{ "command", true, NULL, 0 },
+	{ "command", true, NULL, 0, NULL, 0 },	{ "nested", true, NULL, 0, NULL, 0 },
 #endif
 };
 
@@ -124,11 +129,21 @@ static bool in_san(int call)
 	return false;
 }
 
+static size_t table_rows(const struct table *t)
+{
+	return t->n + t->nmore;
+}
+
+static const struct filter_rule *table_row(const struct table *t, size_t i)
+{
+	return i < t->n ? &t->rules[i] : &t->more[i - t->n];
+}
+
 /* Does a row of @t make @call fail? */
 static bool table_fails(const struct table *t, int call)
 {
-	for (size_t i = 0; i < t->n; i++)
-		if (t->rules[i].call == call && t->rules[i].when.fail != 0)
+	for (size_t i = 0; i < table_rows(t); i++)
+		if (table_row(t, i)->call == call && table_row(t, i)->when.fail != 0)
 			return true;
 	return false;
 }
@@ -201,9 +216,9 @@ static scmp_filter_ctx table_load(const struct table *t, bool san)
 	    seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)
 		die("%s: cannot make a filter", t->name);
 	san = san && !t->open;
-	for (size_t i = 0; i < t->n; i++)
-		if (!san || !in_san(t->rules[i].call) || table_fails(t, t->rules[i].call))
-			rule_add(ctx, t, &t->rules[i]);
+	for (size_t i = 0; i < table_rows(t); i++)
+		if (!san || !in_san(table_row(t, i)->call) || table_fails(t, table_row(t, i)->call))
+			rule_add(ctx, t, table_row(t, i));
 	for (size_t i = 0; san && i < ARRAY_LEN(san_rules); i++)
 		if (!table_fails(t, san_rules[i].call))
 			rule_add(ctx, t, &san_rules[i]);

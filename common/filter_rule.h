@@ -6,7 +6,7 @@
  *   broker/worker/filter_rules.h   worker_rules, nursery_rules
  *   broker/monitor/filter_rules.h  monitor_rules
  *   shim/filter_rules.h            shim_rules, keeper_rules
- *   sandbox/filter_rules.h         command_rules (default allow: FAIL rows only)
+ *   sandbox/filter_rules.h         command_rules, unnested_rules (default allow: FAIL rows only)
  *   broker/worker/filter_rules.h   connect_rules (default allow: NOTIFY rows only)
  * In every other table the default is to kill the process. Rows of a call that this architecture
  * does not have are left out. Several rows of one call: any that matches decides; rows of one call

@@ -203,6 +203,7 @@ size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), 
 			case KEY_UPSTREAM:
 			case KEY_VIEW:
 			case KEY_HOME:
+			case KEY_NESTED:
 				n += lint_setting(p, l, tell, arg);
 				break;
 			case KEY_ENV:

@@ -187,6 +187,7 @@ static int line_add(struct merge *m, struct line *l)
 	case KEY_ROUTE:
 	case KEY_VIEW:
 	case KEY_HOME:
+	case KEY_NESTED:
 	case KEY_UPSTREAM:
 		return setting_add(m, l);
 	case KEY_LOCK: /* its value: lock_values() */

@@ -322,6 +322,13 @@ static int parse_home(struct parser *ps, struct line *l)
 	return set_choice(ps, l, SET_HOME, words, later, "private");
 }
 
+static int parse_nested(struct parser *ps, struct line *l)
+{
+	static const char *const words[] = { "no", "yes", NULL };
+
+	return set_choice(ps, l, SET_NESTED, words, NULL, "yes or no");
+}
+
 static int parse_unavailable(struct parser *ps, struct line *l)
 {
 	static const char *const words[] = { [UNAVAILABLE_ERROR] = "error",
@@ -428,21 +435,23 @@ static const struct {
 	[KEY_ROUTE] = { "route", parse_route, true },
 	[KEY_VIEW] = { "view", parse_view, true },
 	[KEY_HOME] = { "home", parse_home, true },
+	[KEY_NESTED] = { "nested", parse_nested, true },
 	[KEY_UPSTREAM] = { "upstream", parse_upstream, true },
 	[KEY_LOCK] = { "lock", parse_lock, false },
 };
 static_assert(ARRAY_LEN(keywords) == KEY_COUNT, "each keyword has its row");
 
 /* Keywords of later versions: an error by name until they are enforced. */
-static const char *const later_keywords[] = { "ask",	 "hide",   "socket",  "device",
-					      "publish", "reach",  "dotfile", "ask-timeout",
-					      "cache",	 "nested", NULL };
+static const char *const later_keywords[] = { "ask",	 "hide",  "socket",  "device",
+					      "publish", "reach", "dotfile", "ask-timeout",
+					      "cache",	 NULL };
 
 static const char *const setting_names[] = {
 	[SET_NETWORK] = "network",
 	[SET_ROUTE] = "route",
 	[SET_VIEW] = "view",
 	[SET_HOME] = "home",
+	[SET_NESTED] = "nested",
 	[SET_ON_UNAVAILABLE] = "on-unavailable",
 	[SET_CONNECTIONS] = "limit connections",
 	[SET_IDLE] = "limit idle",

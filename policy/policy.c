@@ -155,6 +155,11 @@ bool policy_audit_required(const struct policy *p)
 	return setting(p, SET_AUDIT_REQUIRED, false);
 }
 
+const struct policy_origin *policy_nested(const struct policy *p)
+{
+	return setting(p, SET_NESTED, false) ? &p->set[SET_NESTED]->origin : NULL;
+}
+
 enum policy_unavailable policy_unavailable(const struct policy *p)
 {
 	return (enum policy_unavailable)setting(p, SET_ON_UNAVAILABLE, UNAVAILABLE_ERROR);

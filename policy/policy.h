@@ -141,6 +141,8 @@ enum policy_audit_sink policy_audit_sink(const struct policy *p);
 const char *policy_audit_file(const struct policy *p); /* NULL: the default place */
 bool policy_audit_required(const struct policy *p);
 enum policy_unavailable policy_unavailable(const struct policy *p);
+/** policy_nested() - the line that says "nested yes", or NULL */
+const struct policy_origin *policy_nested(const struct policy *p);
 /** policy_upstream() - the proxy in force, or NULL */
 const struct policy_upstream *policy_upstream(const struct policy *p);
 /** policy_goes_upstream() - does an allowed target go through it? Not when an exception names the

@@ -50,6 +50,7 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 	case KEY_ROUTE:
 	case KEY_VIEW:
 	case KEY_HOME:
+	case KEY_NESTED:
 	case KEY_UPSTREAM:
 		return p->set[l->u.set.what] == l ? STANDS : OVERRIDDEN;
 	case KEY_ALLOW:
@@ -129,6 +130,7 @@ void policy_show(const struct policy *p, FILE *out)
 	show_default(p, SET_ROUTE, "route proxy", out);
 	show_default(p, SET_VIEW, "view project", out);
 	show_default(p, SET_HOME, "home private", out);
+	show_default(p, SET_NESTED, "nested no", out);
 	show_default(p, SET_ON_UNAVAILABLE, "on-unavailable error", out);
 	show_default(p, SET_CONNECTIONS, "limit connections 4096", out);
 	show_default(p, SET_IDLE, "limit idle 0", out);
@@ -245,6 +247,7 @@ static json_t *json_settings(const struct policy *p)
 	r |= json_object_set_new(o, "route", json_string("proxy"));
 	r |= json_object_set_new(o, "view", json_string("project"));
 	r |= json_object_set_new(o, "home", json_string("private"));
+	r |= json_object_set_new(o, "nested", json_boolean(policy_nested(p) != NULL));
 	r |= json_object_set_new(o, "on-unavailable",
 				 json_string(unavailable[policy_unavailable(p)]));
 	r |= json_object_set_new(o, "connections", json_integer(policy_connections(p)));

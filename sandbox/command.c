@@ -147,8 +147,9 @@ static int inside_lock(const struct sandbox_plan *p, const int *keep)
 	int fds[3 + PLAN_KEEP_MAX] = { 0, 1, 2 };
 
 	memcpy(fds + 3, keep, p->nkeep * sizeof(fds[0]));
-	return lock_landlock_open(LOCK_INSIDE | (p->net_host ? LOCK_ABSTRACT : 0), fds,
-				  3 + p->nkeep);
+	/* within a domain over files nobody mounts: "nested yes" goes without */
+	return lock_landlock_open((p->nested ? 0 : LOCK_INSIDE) | (p->net_host ? LOCK_ABSTRACT : 0),
+				  fds, 3 + p->nkeep);
 }
 
 static int exec_one(struct outcome *o, const char *file, const struct sandbox_plan *p)

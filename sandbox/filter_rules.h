@@ -65,42 +65,6 @@ static const struct filter_rule command_rules[] = {
 	{ SCMP_SYS(socketpair), FAIL_WHEN(EAFNOSUPPORT, ARG_NE(0, AF_UNIX)),
 	  "pairs of other families (TIPC) load modules" },
 
-	/* New namespaces: more kernel for an unprivileged user, and capabilities over them. */
-	{ SCMP_SYS(clone3), FAIL(ENOSYS), "its flags lie in memory: libc falls back to clone" },
-#ifdef __s390x__
-#error "clone has its flags in the second argument here"
-#endif
-	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNS)), "new mount namespace" },
-	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWCGROUP)), "new cgroup namespace" },
-	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUTS)), "new uts namespace" },
-	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWIPC)), "new ipc namespace" },
-	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUSER)), "new user namespace" },
-	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWPID)), "new pid namespace" },
-	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNET)), "new network namespace" },
-	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNS)), "new mount namespace" },
-	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWCGROUP)),
-	  "new cgroup namespace" },
-	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUTS)), "new uts namespace" },
-	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWIPC)), "new ipc namespace" },
-	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUSER)), "new user namespace" },
-	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWPID)), "new pid namespace" },
-	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNET)), "new network namespace" },
-	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWTIME)), "new time namespace" },
-	{ SCMP_SYS(setns), FAIL(EPERM), "another namespace" },
-
-	/* The mount family: nothing over, under or away from what weir mounted. */
-	{ SCMP_SYS(mount), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(umount), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(umount2), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(pivot_root), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(open_tree), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(move_mount), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(fsopen), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(fsconfig), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(fsmount), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(fspick), FAIL(EPERM), "mount" },
-	{ SCMP_SYS(mount_setattr), FAIL(EPERM), "mount" },
-
 	/* Kernel machinery with a record of holes, or around the filter. */
 	{ SCMP_SYS(io_uring_setup), FAIL(ENOSYS), "its operations are not seen by a filter" },
 	{ SCMP_SYS(io_uring_enter), FAIL(ENOSYS), "as above" },
@@ -149,6 +113,46 @@ static const struct filter_rule command_rules[] = {
 	/* Typing into a terminal that a more trusted program reads next. The kernel takes 32 bits. */
 	{ SCMP_SYS(ioctl), FAIL_WHEN(EPERM, ARG_LOW32(1, TIOCSTI)), "push back input" },
 	{ SCMP_SYS(ioctl), FAIL_WHEN(EPERM, ARG_LOW32(1, TIOCLINUX)), "paste on a console" },
+};
+
+/* What "nested yes" lifts, for programs that make a sandbox of their own (bwrap, Chromium, flatpak):
+ * inside it they have power over what they made, never over what weir mounted. */
+static const struct filter_rule unnested_rules[] = {
+	/* New namespaces: more kernel for an unprivileged user, and capabilities over them. */
+	{ SCMP_SYS(clone3), FAIL(ENOSYS), "its flags lie in memory: libc falls back to clone" },
+#ifdef __s390x__
+#error "clone has its flags in the second argument here"
+#endif
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNS)), "new mount namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWCGROUP)), "new cgroup namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUTS)), "new uts namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWIPC)), "new ipc namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUSER)), "new user namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWPID)), "new pid namespace" },
+	{ SCMP_SYS(clone), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNET)), "new network namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNS)), "new mount namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWCGROUP)),
+	  "new cgroup namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUTS)), "new uts namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWIPC)), "new ipc namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWUSER)), "new user namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWPID)), "new pid namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWNET)), "new network namespace" },
+	{ SCMP_SYS(unshare), FAIL_WHEN(EPERM, HAS_FLAG(0, CLONE_NEWTIME)), "new time namespace" },
+	{ SCMP_SYS(setns), FAIL(EPERM), "another namespace" },
+
+	/* The mount family: nothing over, under or away from what weir mounted. */
+	{ SCMP_SYS(mount), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(umount), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(umount2), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(pivot_root), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(open_tree), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(move_mount), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(fsopen), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(fsconfig), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(fsmount), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(fspick), FAIL(EPERM), "mount" },
+	{ SCMP_SYS(mount_setattr), FAIL(EPERM), "mount" },
 };
 
 #undef ALL64

@@ -29,6 +29,7 @@ struct plan_link {
 
 struct sandbox_plan {
 	bool net_host;	/* network allow: stay in the host's network namespace */
+	bool nested;	/* the command may make namespaces and mounts of its own */
 	bool listeners; /* network allowlist: make 127.0.0.1:3128 and [::1]:3128 */
 	uid_t uid;
 	gid_t gid;

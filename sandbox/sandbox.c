@@ -459,7 +459,7 @@ static int keeper_prepare(struct child *c, struct err *e)
 	stage_note("keeper: network made");
 	if ((r = powers_drop(e)) < 0 || (r = untraceable(e)) < 0)
 		return r;
-	if ((r = filter_load(&filter_command)) < 0)
+	if ((r = filter_load(c->plan->nested ? &filter_nested : &filter_command)) < 0)
 		return err_set(e, -r, "load the command's system call filter");
 	return 0;
 }

@@ -3,7 +3,7 @@
 # tests/deps.sh - the Debian packages that building and checking weir need.
 #	deps.sh check SET…	name what is missing and how to get it; exit 1
 #	deps.sh install SET…	install what is missing, through sudo when not root, and say so
-# Sets: build check clients lint fuzz bench. Without dpkg the machine is taken as it is.
+# Sets: build check clients nightly lint fuzz bench. Without dpkg the machine is taken as it is.
 set -eu
 
 # PACKAGE or PACKAGE:COMMAND, which any other source of that command satisfies too
@@ -14,12 +14,13 @@ set -eu
 		libpsl-dev libsodium-dev'
 	demo='curl:curl openssl:openssl python3 iproute2:ip util-linux'
 	check="$demo libcmocka-dev python3-pytest python3-pytest-xdist python3-pexpect procps:ps
-		strace:strace git:git libcap2-bin:capsh tinyproxy-bin:tinyproxy"
+		strace:strace git:git libcap2-bin:capsh tinyproxy-bin:tinyproxy bubblewrap:bwrap"
 	clients="$check wget:wget python3-venv python3-pip nodejs:node npm:npm python3-socks
 		openssh-client:ssh openssh-server:/usr/sbin/sshd rsync:rsync redis-server:redis-cli"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'
+	nightly='chromium:chromium'
 	bench='bubblewrap:bwrap tinyproxy:tinyproxy socat:socat python3'
 }
 

@@ -577,6 +577,7 @@ static int plan_fill(struct sandbox_plan *p, const struct judge *j, const struct
 
 	p->net_host = policy_network(in->policy) == NETWORK_ALLOW;
 	p->listeners = policy_network(in->policy) == NETWORK_ALLOWLIST;
+	p->nested = policy_nested(in->policy) != NULL;
 	if ((r = stdio_fill(e)) < 0 || (r = keep_plan(p, in, e)) < 0 || (r = exe_plan(p, e)) < 0 ||
 	    (r = person_plan(p, in, e)) < 0 || (r = hostname_plan(p, e)) < 0 ||
 	    (r = hosts_plan(p, e)) < 0 || (r = grants_plan(p, j, in, e)) < 0)

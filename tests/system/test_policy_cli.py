@@ -63,7 +63,7 @@ BAD = [	# (line, column of the bad word, a word of the message)
     ("ask-timeout 5", 1, "ask-timeout"),
     ("cache keep", 1, "cache"),
     ("upstream ftp://proxy.example.org:8080", 10, "http://"),
-    ("nested yes", 1, "nested"),
+    ("nested maybe", 8, "yes"),
     ("network", 1, "allowlist"),
     ("network maybe", 9, "maybe"),
     ("network deny deny", 14, "deny"),

@@ -30,7 +30,7 @@
 
 static const struct filter_prog *const linked[] = {
 	&filter_nursery, &filter_worker,  &filter_connect, &filter_shim,
-	&filter_keeper,	 &filter_monitor, &filter_command,
+	&filter_keeper,	 &filter_monitor, &filter_command, &filter_nested,
 };
 static_assert(ARRAY_LEN(linked) == ARRAY_LEN(tables), "each table has its program");
 
@@ -126,6 +126,7 @@ static void call_newer_than_the_table_does_not_exist_for_the_command(void **stat
 		const struct seccomp_data d = { .nr = (int)nr, .arch = seccomp_arch_native() };
 
 		assert_int_equal(judge(&filter_command, &d), SECCOMP_RET_ERRNO | ENOSYS);
+		assert_int_equal(judge(&filter_nested, &d), SECCOMP_RET_ERRNO | ENOSYS);
 	}
 }
 
@@ -142,8 +143,8 @@ static void call_newer_than_the_table_kills_a_locked_process(void **state)
 
 static bool has_row(const struct table *t, int call)
 {
-	for (size_t i = 0; i < t->n; i++)
-		if (t->rules[i].call == call)
+	for (size_t i = 0; i < table_rows(t); i++)
+		if (table_row(t, i)->call == call)
 			return true;
 	return SAN && !t->open && in_san(call);
 }
@@ -198,8 +199,8 @@ static uint32_t table_says(const struct table *t, const struct seccomp_data *d)
 	uint32_t says = t->open ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS;
 	const struct filter_rule *by = NULL;
 
-	for (size_t i = 0; i < t->n; i++) {
-		const struct filter_rule *r = &t->rules[i];
+	for (size_t i = 0; i < table_rows(t); i++) {
+		const struct filter_rule *r = table_row(t, i);
 		uint32_t out = r->when.fail == FILTER_NOTIFY ? SECCOMP_RET_USER_NOTIF
 			       : r->when.fail ? SECCOMP_RET_ERRNO | (uint32_t)r->when.fail
 					      : SECCOMP_RET_ALLOW;
@@ -222,12 +223,12 @@ static void args_pick(const struct table *t, struct seccomp_data *d, uint32_t *s
 	for (unsigned a = 0; a < 6; a++) {
 		uint64_t near = 0;
 
-		for (size_t i = 0; i < t->n; i++)
-			for (unsigned k = 0; k < t->rules[i].when.n; k++) {
-				const struct filter_arg *arg = &t->rules[i].when.arg[k];
+		for (size_t i = 0; i < table_rows(t); i++)
+			for (unsigned k = 0; k < table_row(t, i)->when.n; k++) {
+				const struct filter_arg *arg = &table_row(t, i)->when.arg[k];
 
 				*seed = *seed * 1664525U + 1013904223U;
-				if (t->rules[i].call == d->nr && arg->index == a &&
+				if (table_row(t, i)->call == d->nr && arg->index == a &&
 				    *seed >> 30 != 0)
 					near = arg->op == SCMP_CMP_MASKED_EQ ? arg->want
 									     : arg->value;
@@ -265,8 +266,8 @@ static void program_says_what_the_rows_say(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(tables); i++)
-		for (size_t k = 0; k < tables[i].n; k++) {
-			struct seccomp_data d = { .nr = tables[i].rules[k].call,
+		for (size_t k = 0; k < table_rows(&tables[i]); k++) {
+			struct seccomp_data d = { .nr = table_row(&tables[i], k)->call,
 						  .arch = seccomp_arch_native() };
 
 			if (d.nr < 0 || (SAN && !tables[i].open && in_san(d.nr)))

@@ -49,7 +49,7 @@ static const struct {
 	{ "reach 5432", "F:1:1: 'reach' is not supported by this version of weir", "" },
 	{ "dotfile .x", "F:1:1: 'dotfile' is not supported by this version of weir", "" },
 	{ "ask-timeout 5", "F:1:1: 'ask-timeout' is not supported by this version of weir", "" },
-	{ "nested yes", "F:1:1: 'nested' is not supported by this version of weir", "" },
+	{ "nested maybe", "F:1:8: 'maybe': expected yes or no", "" },
 	{ "cache off", "F:1:1: 'cache' is not supported by this version of weir", "" },
 	{ "audit syslog", "F:1:7: 'syslog' is not supported by this version of weir", "" },
 	{ "audit client", "F:1:7: 'client' is not supported by this version of weir", "" },
