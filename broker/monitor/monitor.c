@@ -249,8 +249,10 @@ void monitor_end(struct monitor *m, int status)
 
 void monitor_check_done(struct monitor *m)
 {
-	if (m->phase != PHASE_DRAIN || m->shim != SHIM_GONE || !worker_gone(m) ||
-	    !relay_out_done(&m->out))
+	/* pid 1 has given its last word: the rest is done while the kernel takes its namespaces down */
+	bool ended = m->shim == SHIM_DONE || m->shim == SHIM_GONE;
+
+	if (m->phase != PHASE_DRAIN || !ended || !worker_gone(m) || !relay_out_done(&m->out))
 		return;
 	m->phase = PHASE_OVER;
 	ev_break(m->loop, EVBREAK_ALL);
@@ -588,8 +590,6 @@ static void finish(struct monitor *m, int status)
 	control_stop(m);
 	entry_remove(&m->entry);
 	nursery_kill(m);
-	sandbox_reap(m);
-	stage_note("monitor: sandbox reaped");
 	(void)conn_table_drain(&m->conns, conn_shut, m);
 	lost = audit_lost(m->audit, NULL);
 	record_event(m, "exit",
@@ -599,6 +599,8 @@ static void finish(struct monitor *m, int status)
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);
 	stage_note("monitor: audit closed");
+	sandbox_reap(m);
+	stage_note("monitor: sandbox reaped");
 	nursery_reap(m);
 	/* the command line may now run the command without a sandbox: then it has not ended */
 	if (!m->err || !m->err->unavailable ||
