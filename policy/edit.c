@@ -23,7 +23,7 @@ struct edit {
 	char *out;
 	size_t len;
 	unsigned nlines, removed, vanished; /* taken out; and nothing is left of the line */
-	bool there; /* the rule stands already */
+	bool there;			    /* the rule stands already */
 	struct err *e;
 };
 

@@ -250,11 +250,13 @@ static size_t network_line(char *buf, size_t room, const struct policy *p)
 
 	(void)policy_origin_where(o, where, sizeof(where));
 	if (o->layer == LAYER_FLAG)
-		return text_add(buf, room, 0, "to change it: leave %s out; rules count under "
-					      "'network allowlist' alone",
+		return text_add(buf, room, 0,
+				"to change it: leave %s out; rules count under "
+				"'network allowlist' alone",
 				where);
-	return text_add(buf, room, 0, "to change it: %s: '%s' has to say 'network allowlist'; no "
-				      "rule counts before",
+	return text_add(buf, room, 0,
+			"to change it: %s: '%s' has to say 'network allowlist'; no "
+			"rule counts before",
 			where, o->text);
 }
 

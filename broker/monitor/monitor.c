@@ -521,6 +521,22 @@ static int proxy_begin(struct monitor *m, struct err *e)
 	return 0;
 }
 
+/* The command may run before clone() has returned here: a signal that it invites must not find weir
+ * without its handlers, nor the child with them. */
+static int sandbox_begin_guarded(struct monitor *m, struct err *e)
+{
+	sigset_t all, old;
+	int r;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &old);
+	r = sandbox_begin(m, e);
+	if (r == 0)
+		signals_start(m);
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	return r;
+}
+
 /* What was begun is ended by monitor_finish(), also when a later step failed. */
 static int begin(struct monitor *m, struct err *e)
 {
@@ -531,11 +547,10 @@ static int begin(struct monitor *m, struct err *e)
 		return proxy_begin(m, e);
 	r = is_brokered ? limit_check(e) : 0;
 	if (r == 0)
-		r = sandbox_begin(m, e);
+		r = sandbox_begin_guarded(m, e);
 	if (r < 0)
 		return r;
-	signals_start(m); /* the command may run before the rest is done */
-	err_detach();	  /* from here on connections wait for this process */
+	err_detach(); /* from here on connections wait for this process */
 	r = guard_begin(m, is_brokered, e);
 	if (r < 0)
 		return r;

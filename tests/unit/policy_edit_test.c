@@ -34,7 +34,8 @@ static const struct {
 	/* deny beats allow, so the opposite line has to go */
 	{ EDIT_ALLOW, "a.example", "# x\ndeny a.example # no\nread /usr\n",
 	  "# x\n# no\nread /usr\nallow a.example\n" },
-	{ EDIT_DENY, "a.example", "  allow a.example\t# the\tmirror\nallow a.example # weir: 2026\n",
+	{ EDIT_DENY, "a.example",
+	  "  allow a.example\t# the\tmirror\nallow a.example # weir: 2026\n",
 	  "# the\tmirror\ndeny a.example\n" },
 	{ EDIT_FORGET, "a.example", "allow a.example #x", "#x" },
 	{ EDIT_ALLOW, "a.example", "allow a.example\ndeny a.example\n", "allow a.example\n" },

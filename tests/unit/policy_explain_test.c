@@ -205,9 +205,11 @@ static void nothing_is_suggested_that_the_network_state_makes_moot(void **state)
 
 		(void)snprintf(text, sizeof(text), "network %s\n", words[i % 2]);
 		if (i < 2)
-			assert_int_equal(policy_add_text(p, LAYER_USER, "/u", text, strlen(text), &e), 0);
+			assert_int_equal(
+				policy_add_text(p, LAYER_USER, "/u", text, strlen(text), &e), 0);
 		else
-			assert_int_equal(policy_add_flag(p, "--network", "network", words[i % 2], &e), 0);
+			assert_int_equal(
+				policy_add_flag(p, "--network", "network", words[i % 2], &e), 0);
 		assert_int_equal(policy_seal(p, NULL, NULL, &e), 0);
 		policy_match(p, &t, &m);
 		(void)policy_change(p, &t, m.reason, m.rule, NULL, buf, sizeof(buf));
