@@ -10,8 +10,7 @@ void plan_init(struct sandbox_plan *p)
 {
 	*p = (struct sandbox_plan){
 		.project_fd = -1,
-		.git_fd = -1,
-		.weir_fd = -1,
+		.gitdir_fd = -1,
 		.exe_fd = -1,
 		.stdio = { 0, 1, 2 },
 	};
@@ -52,8 +51,7 @@ void plan_free(struct sandbox_plan *p)
 	strings_free(p->argv);
 	strings_free(p->envp);
 	close_one(p->project_fd);
-	close_one(p->git_fd);
-	close_one(p->weir_fd);
+	close_one(p->gitdir_fd);
 	close_one(p->exe_fd);
 	free(p->grants);
 	free(p->links);
@@ -64,8 +62,7 @@ void plan_free(struct sandbox_plan *p)
 	free(p->home);
 	free(p->hostname);
 	free(p->project);
-	free(p->git);
-	free(p->weir);
+	free(p->gitdir);
 	free(p->cwd);
 	free(p->hosts);
 	free(p->cmd_host);

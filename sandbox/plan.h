@@ -21,7 +21,7 @@ struct plan_link {
 	char *path, *target;
 };
 
-#define PLAN_GRANTS_MAX 64
+#define PLAN_GRANTS_MAX 192 /* what the policy grants, and the guarded parts of P's repository */
 #define PLAN_LINKS_MAX 256
 #define PLAN_HIDDEN_MAX 1024
 #define PLAN_KEEP_MAX 64
@@ -41,11 +41,10 @@ struct sandbox_plan {
 	char *project;	    /* canonical P, NULL when it may not be shared */
 	int project_fd;	    /* O_PATH, or -1 */
 	bool project_write; /* false: read-only, through an overlay with whiteouts */
-	char *git;  /* P/.git (directory or file) to bind onto itself read-only; NULL: none */
-	int git_fd; /* O_PATH, or -1 */
-	char *weir; /* P/.weir, likewise */
-	int weir_fd;
-	char *cwd;		   /* absolute, as the command sees it; the user's spelling */
+	bool git_pinned;    /* P/.git is among the grants, so that nobody inside can rename it */
+	char *gitdir;  /* P's git directory outside P, where the command may write; NULL: none */
+	int gitdir_fd; /* O_PATH, or -1 */
+	char *cwd;     /* absolute, as the command sees it; the user's spelling */
 	struct plan_grant *grants; /* sorted by path: a parent before what lies beneath it */
 	size_t ngrants;
 	struct plan_link *links;

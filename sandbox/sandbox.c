@@ -185,8 +185,6 @@ static int strays_close(const struct child *c, struct err *e)
 	for (size_t i = 0; i < p->ngrants; i++)
 		keep[n++] = p->grants[i].fd;
 	keep[n++] = p->project_fd;
-	keep[n++] = p->git_fd;
-	keep[n++] = p->weir_fd;
 	keep[n++] = p->exe_fd;
 	keep[n++] = c->sock;
 	qsort(keep, n, sizeof(keep[0]), fd_compare);
@@ -426,10 +424,6 @@ static void files_close(const struct sandbox_plan *p)
 		(void)close(p->grants[i].fd);
 	if (p->project_fd >= 0)
 		(void)close(p->project_fd);
-	if (p->git_fd >= 0)
-		(void)close(p->git_fd);
-	if (p->weir_fd >= 0)
-		(void)close(p->weir_fd);
 	(void)close(p->exe_fd);
 }
 

@@ -413,23 +413,6 @@ static int grant_mount(struct tree *t, const struct plan_grant *g, struct err *e
 	return err_fix(e, "share the directories below it that the command needs, or files");
 }
 
-/* A part of P that stays as it is: mounted on itself, so that it cannot be renamed either. */
-static int guard_mount(struct tree *t, const char *path, int pin, struct err *e)
-{
-	SCOPED_FD int from = -1, on = -1;
-	struct stat st;
-
-	if (!path)
-		return 0;
-	if ((from = pinned_open(path, pin, e)) < 0)
-		return from;
-	if (fstat(from, &st) < 0)
-		return err_set(e, errno, "stat '%s'", path);
-	if ((on = place_open(t, path, S_ISDIR(st.st_mode), e)) < 0)
-		return on;
-	return tree_bind(from, on, SAFE_RO, path, e);
-}
-
 static int project_mount(struct tree *t, struct err *e)
 {
 	const struct sandbox_plan *p = t->plan;
@@ -440,15 +423,8 @@ static int project_mount(struct tree *t, struct err *e)
 		.is_dir = true,
 		.overlay = !p->project_write,
 	};
-	int r;
 
-	if (!p->project)
-		return 0;
-	if ((r = grant_mount(t, &g, e)) < 0 || !p->project_write)
-		return r;
-	if ((r = guard_mount(t, p->git, p->git_fd, e)) < 0)
-		return r;
-	return guard_mount(t, p->weir, p->weir_fd, e);
+	return p->project ? grant_mount(t, &g, e) : 0;
 }
 
 /* Sorted by path, so a parent comes before what lies beneath it; P takes its place among them. */

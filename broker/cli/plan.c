@@ -19,6 +19,7 @@
 
 #include "broker/cli/grant.h"
 #include "broker/cli/mounts.h"
+#include "broker/cli/repo.h"
 #include "common/err.h"
 #include "common/scope.h"
 #include "policy/policy.h"
@@ -163,26 +164,6 @@ static int project_grant(struct sandbox_plan *p, const char *project)
 	return -1;
 }
 
-/* .git or .weir of P, where it is a file or directory of its own. A link is left alone: it can be
- * replaced, and what it leads to is not shared with it. */
-static int guard_open(int project, const char *path, const char *name, char **out, int *fd,
-		      struct err *e)
-{
-	SCOPED_FD int f = openat(project, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	if (f < 0)
-		return errno == ENOENT ? 0 : err_set(e, errno, "open '%s/%s'", path, name);
-	if (fstat(f, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
-		return 0;
-	if (asprintf(out, "%s/%s", path, name) < 0) {
-		*out = NULL;
-		return no_memory(e);
-	}
-	*fd = take_fd(&f);
-	return 0;
-}
-
 static void project_tell(const struct plan_in *in, const struct err *why, int how, bool home)
 {
 	/* "'PATH' cannot be shared: REASON": the reason alone, where it fitted */
@@ -247,8 +228,7 @@ static int project_plan(struct sandbox_plan *p, const struct judge *j, struct mo
 	if ((r = copy(&p->project, path, e)) < 0)
 		return r;
 	p->project_write = how == 0;
-	if (how == 0 && ((r = guard_open(fd, path, ".git", &p->git, &p->git_fd, e)) < 0 ||
-			 (r = guard_open(fd, path, ".weir", &p->weir, &p->weir_fd, e)) < 0))
+	if (how == 0 && (r = repo_plan(p, j, fd, path, in->quiet, e)) < 0)
 		return r;
 	p->project_fd = take_fd(&fd);
 	return grant_links(in->place->cwd, p, e);

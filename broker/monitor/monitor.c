@@ -23,6 +23,7 @@
 #include "broker/monitor/from_shim.h"
 #include "broker/monitor/live.h"
 #include "broker/monitor/record.h"
+#include "broker/monitor/repo.h"
 #include "broker/monitor/signals.h"
 #include "broker/monitor/state.h"
 #include "broker/monitor/status.h"
@@ -152,6 +153,7 @@ void monitor_free(struct monitor *m)
 {
 	control_stop(m);
 	live_free(m);
+	repo_free(m->repo);
 	entry_remove(&m->entry);
 	while (!STAILQ_EMPTY(&m->queue)) {
 		struct msg_queued *q = STAILQ_FIRST(&m->queue);
@@ -344,6 +346,7 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");
 	m->shim_sock = sv[0];
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &m->repo_since);
 	stage_note("monitor: clones the sandbox");
 	r = m->run->sandbox_start(plan, sv[1], &m->shim_pid, &m->shim_pidfd, e);
 	stage_note("monitor: sandbox cloned");
@@ -550,7 +553,8 @@ static int begin(struct monitor *m, struct err *e)
 		r = sandbox_begin_guarded(m, e);
 	if (r < 0)
 		return r;
-	err_detach(); /* from here on connections wait for this process */
+	err_detach();  /* from here on connections wait for this process */
+	repo_begin(m); /* the sandbox is being made meanwhile */
 	r = guard_begin(m, is_brokered, e);
 	if (r < 0)
 		return r;
@@ -614,11 +618,12 @@ static void finish(struct monitor *m, int status)
 		     lost ? json_pack("{s:i, s:I, s:o*}", "status", status, "lost",
 				      (json_int_t)lost, "limits", record_limits(m))
 			  : json_pack("{s:i, s:o*}", "status", status, "limits", record_limits(m)));
+	sandbox_reap(m);
+	stage_note("monitor: sandbox reaped");
+	repo_end(m); /* not sooner: what the command left running may write until then */
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);
 	stage_note("monitor: audit closed");
-	sandbox_reap(m);
-	stage_note("monitor: sandbox reaped");
 	nursery_reap(m);
 	/* the command line may now run the command without a sandbox: then it has not ended */
 	if (!m->err || !m->err->unavailable ||

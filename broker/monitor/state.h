@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "audit.h"
 #include "common/msg.h"
@@ -27,6 +28,7 @@
 
 struct err;
 struct policy;
+struct repo;
 struct run;
 
 #define OWN_MAX 4096 /* own addresses remembered, public ones first; CONFIG carries MSG_OWN_MAX */
@@ -85,11 +87,13 @@ struct monitor {
 	pid_t shim_pid;
 	enum shim_state shim;
 	ev_io shim_io, shim_out, shim_exit_io;
-	uint64_t signals; /* bit N: signal N waits to be passed on */
-	unsigned terms;	  /* SIGTERMs seen */
-	bool term_early;  /* the first one came before the command ran */
-	bool killed;	  /* the monitor killed the sandbox */
-	int status;	  /* what monitor_main() will return */
+	uint64_t signals;	    /* bit N: signal N waits to be passed on */
+	unsigned terms;		    /* SIGTERMs seen */
+	bool term_early;	    /* the first one came before the command ran */
+	bool killed;		    /* the monitor killed the sandbox */
+	struct repo *repo;	    /* what git would run of P, before; NULL: not looked at */
+	struct timespec repo_since; /* by the clock of files, before the sandbox is made */
+	int status;		    /* what monitor_main() will return */
 	bool have_status;
 	struct err *err; /* why the command did not run */
 	int (*lock)(struct monitor *m,

@@ -184,13 +184,14 @@ static void the_repository_and_weirs_directory_are_guarded(void **state)
 
 	(void)state;
 	assert_int_equal(make(&m, "~/repo", NULL, NULL, "true", &e), 0);
-	assert_string_equal(m.plan.git, at("~/repo/.git"));
-	assert_true(m.plan.git_fd >= 0);
-	assert_null(m.plan.weir);
+	assert_int_equal(m.plan.ngrants, 1);
+	assert_string_equal(m.plan.grants[0].path, at("~/repo/.git"));
+	assert_true(m.plan.grants[0].write && m.plan.grants[0].is_dir && m.plan.git_pinned);
 	unmake(&m);
 	assert_int_equal(make(&m, "~/marked", NULL, NULL, "true", &e), 0);
-	assert_string_equal(m.plan.weir, at("~/marked/.weir"));
-	assert_null(m.plan.git);
+	assert_int_equal(m.plan.ngrants, 1);
+	assert_string_equal(m.plan.grants[0].path, at("~/marked/.weir"));
+	assert_true(!m.plan.grants[0].write && !m.plan.git_pinned);
 	unmake(&m);
 }
 
