@@ -69,6 +69,22 @@ static const struct {
 	{ "GOPATH", KEEP_PATH, "Go's packages" },
 	{ "GOROOT", KEEP_PATH, "Go itself" },
 	{ "R_LIBS*", KEEP_PATH, "R's packages" },
+	{ "SSL_CERT_FILE", KEEP_PATH, "authorities of one's own: OpenSSL, Go, Rust, Ruby" },
+	{ "SSL_CERT_DIR", KEEP_PATH, "as SSL_CERT_FILE" },
+	{ "NIX_SSL_CERT_FILE", KEEP_PATH, "as SSL_CERT_FILE" },
+	{ "CURL_CA_BUNDLE", KEEP_PATH, "as SSL_CERT_FILE: curl, requests" },
+	{ "REQUESTS_CA_BUNDLE", KEEP_PATH, "as SSL_CERT_FILE: Python's requests, conda" },
+	{ "PIP_CERT", KEEP_PATH, "as SSL_CERT_FILE: pip" },
+	{ "UV_NATIVE_TLS", KEEP, "as SSL_CERT_FILE: uv" },
+	{ "NODE_EXTRA_CA_CERTS", KEEP_PATH, "as SSL_CERT_FILE: node, npm" },
+	{ "NPM_CONFIG_CAFILE", KEEP_PATH, "as SSL_CERT_FILE: npm" },
+	{ "npm_config_cafile", KEEP_PATH, "as SSL_CERT_FILE: npm" },
+	{ "CARGO_HTTP_CAINFO", KEEP_PATH, "as SSL_CERT_FILE: cargo" },
+	{ "GIT_SSL_CAINFO", KEEP_PATH, "as SSL_CERT_FILE: git" },
+	{ "GIT_SSL_CAPATH", KEEP_PATH, "as SSL_CERT_FILE: git" },
+	{ "AWS_CA_BUNDLE", KEEP_PATH, "as SSL_CERT_FILE: boto" },
+	{ "DENO_CERT", KEEP_PATH, "as SSL_CERT_FILE: deno" },
+	{ "PERL_LWP_SSL_CA_FILE", KEEP_PATH, "as SSL_CERT_FILE: LWP" },
 
 	{ "HOME", NEVER, "set" },
 	{ "USER", NEVER, "set" },
@@ -101,7 +117,9 @@ static const struct {
 	{ "NODE_OPTIONS", DROP, "code in every node" },
 	{ "PERL5*", DROP, "code in every perl" },
 	{ "RUBYOPT", DROP, "code in every ruby" },
-	{ "JAVA_TOOL_OPTIONS", DROP, "code in every JVM" },
+	{ "JAVA_TOOL_OPTIONS", DROP,
+	  "code in every JVM; kept by name, weir's proxy stands behind it" },
+	{ "GRADLE_OPTS", DROP, "as JAVA_TOOL_OPTIONS" },
 	{ "GIT_*", DROP, "programs that git runs, directories outside" },
 	{ "SSH_*", DROP, "the agent's socket is not there" },
 	{ "GPG_*", DROP, "the agent's socket is not there" },
@@ -120,6 +138,11 @@ static const char *const secret_starts[] = {
 	"ghp_",	 "gho_", "ghs_", "github_pat_", "glpat-", "sk-",   "xoxb-",	"xoxp-",
 	"xoxa-", "AKIA", "ASIA", "hf_",		"npm_",	  "pypi-", "-----BEGIN"
 };
+
+/* How a JVM is told: docs.oracle.com, "Networking Properties" */
+#define JAVA_PROXY                                                                                 \
+	"-Dhttp.proxyHost=" ENVIRON_PROXY_HOST " -Dhttp.proxyPort=" ENVIRON_PROXY_PORT             \
+	" -Dhttps.proxyHost=" ENVIRON_PROXY_HOST " -Dhttps.proxyPort=" ENVIRON_PROXY_PORT
 
 struct build {
 	const struct environ_in *in;
@@ -367,6 +390,29 @@ static int own_set(struct build *b)
 	return 0;
 }
 
+static const char *value_now(const struct build *b, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < b->n; i++)
+		if (strncmp(b->v[i], name, len) == 0 && b->v[i][len] == '=')
+			return b->v[i] + len + 1;
+	return NULL;
+}
+
+/* Behind what "env keep" kept: the option that is said last counts. */
+static int java_append(struct build *b, const char *name, const char *more)
+{
+	const char *now = value_now(b, name);
+	char *value SCOPED_FREE = NULL;
+
+	if (asprintf(&value, "%s%s" JAVA_PROXY "%s", now ? now : "", now ? " " : "", more) < 0) {
+		value = NULL;
+		return -ENOMEM;
+	}
+	return put_one(b, name, value);
+}
+
 static int proxy_set(struct build *b)
 {
 	static const char *const names[] = { "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
@@ -374,10 +420,16 @@ static int proxy_set(struct build *b)
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if ((r = put_one(b, names[i], "http://127.0.0.1:3128")) < 0)
+		if ((r = put_one(b, names[i], ENVIRON_PROXY)) < 0)
 			return r;
 	if ((r = put_one(b, "NO_PROXY", "localhost,127.0.0.1,::1")) < 0 ||
 	    (r = put_one(b, "no_proxy", "localhost,127.0.0.1,::1")) < 0)
+		return r;
+	/* Gradle looks at the options of its own JVM, not at net.properties. Its scripts evaluate the words,
+	 * so the list of hosts stays out: a JVM's default is the same. */
+	if ((r = java_append(b, "GRADLE_OPTS", "")) < 0 ||
+	    (b->in->java && (r = java_append(b, "JAVA_TOOL_OPTIONS",
+					     " -Dhttp.nonProxyHosts=localhost|127.*|[::1]")) < 0))
 		return r;
 	return put_one(b, "NODE_USE_ENV_PROXY", "1");
 }

@@ -11,6 +11,11 @@ struct err;
 
 #define ENVIRON_MAX 4096 /* variables inside */
 
+/* Where programs inside find the broker. */
+#define ENVIRON_PROXY_HOST "127.0.0.1"
+#define ENVIRON_PROXY_PORT "3128"
+#define ENVIRON_PROXY "http://" ENVIRON_PROXY_HOST ":" ENVIRON_PROXY_PORT
+
 /** struct environ_word - one "env keep NAME" or "env set NAME=VALUE", in the order given */
 struct environ_word {
 	bool set;
@@ -22,6 +27,7 @@ struct environ_in {
 	const char *home, *user, *shell, *cwd, *id; /* as the command sees them */
 	uid_t uid;
 	bool proxy; /* network allowlist: name the broker */
+	bool java;  /* to JVMs too, by JAVA_TOOL_OPTIONS */
 	const struct environ_word *words;
 	size_t nwords;
 	/* does @path exist inside? NULL: nothing under $HOME does */

@@ -21,6 +21,7 @@
 #include "common/err.h"
 #include "common/scope.h"
 #include "common/stage.h"
+#include "sandbox/clients.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree.h"
 
@@ -293,6 +294,8 @@ static int layer_fill(struct tree *t, int layer, int etc, struct err *e)
 		r = resolv_copy(layer, t->plan, e);
 	if (r == 0)
 		r = ssh_write(t, layer, e);
+	if (r == 0)
+		r = clients_write(layer, etc, t->plan, e);
 	for (size_t i = 0; i < ARRAY_LEN(secret) && r == 0; i++)
 		r = tree_hide(layer, etc, secret[i], e);
 	for (size_t i = 0; i < ARRAY_LEN(secret_root) && r == 0 && t->plan->uid == 0; i++)
@@ -412,6 +415,8 @@ static int etc_copy(struct tree *t, int on, struct err *e)
 		r = resolv_copy(on, t->plan, e);
 	if (r == 0)
 		r = ssh_write(t, on, e);
+	if (r == 0)
+		r = clients_write(on, fd, t->plan, e);
 	if (r < 0) {
 		(void)close(fd);
 		return r;

@@ -64,6 +64,7 @@ void plan_free(struct sandbox_plan *p)
 	free(p->project);
 	free(p->gitdir);
 	free(p->cwd);
+	strings_free(p->java);
 	free(p->hosts);
 	free(p->cmd_host);
 	free(p->keep_fds);

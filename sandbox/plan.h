@@ -51,6 +51,7 @@ struct sandbox_plan {
 	size_t nlinks;
 	char **hidden; /* canonical paths that no overlay may show */
 	size_t nhidden;
+	char **java;	/* net.properties below /etc that name the proxy inside; NULL: none */
 	char *hosts;	/* text of /etc/hosts inside */
 	char **argv;	/* CMD and its arguments */
 	char **envp;	/* the environment inside, complete */

@@ -16,7 +16,8 @@ set -eu
 	check="$demo libcmocka-dev python3-pytest python3-pytest-xdist python3-pexpect procps:ps
 		strace:strace git:git libcap2-bin:capsh tinyproxy-bin:tinyproxy bubblewrap:bwrap"
 	clients="$check wget:wget python3-venv python3-pip nodejs:node npm:npm python3-socks
-		openssh-client:ssh openssh-server:/usr/sbin/sshd rsync:rsync redis-server:redis-cli"
+		openssh-client:ssh openssh-server:/usr/sbin/sshd rsync:rsync redis-server:redis-cli
+		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/java.h"
 #include "broker/cli/mounts.h"
 #include "broker/cli/repo.h"
 #include "common/err.h"
@@ -407,8 +408,28 @@ static int flag_words(const struct plan_in *in, struct environ_word *w, size_t *
 	return r;
 }
 
+/* A JVM's own file names the proxy where that file is the machine's, in /etc. */
+static int java_plan(struct sandbox_plan *p, const struct plan_in *in, bool *options, struct err *e)
+{
+	struct java j = { .options = false };
+
+	*options = false;
+	if (!p->listeners)
+		return 0;
+	if (java_find(&j, in->environ) < 0 ||
+	    !(p->java = calloc(ARRAY_LEN(j.files), sizeof(*p->java)))) {
+		java_free(&j);
+		return no_memory(e);
+	}
+	*options = j.options;
+	for (size_t i = 0; j.files[i]; i++)
+		p->java[i] = take_ptr(&j.files[i]);
+	java_free(&j);
+	return 0;
+}
+
 static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct environ_word *w,
-		       size_t n, struct err *e)
+		       size_t n, bool java, struct err *e)
 {
 	struct telling t = { .plan = p, .verbose = in->verbose && !in->quiet };
 	const struct environ_in env = {
@@ -420,6 +441,7 @@ static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct 
 		.id = in->id,
 		.uid = p->uid,
 		.proxy = p->listeners,
+		.java = java,
 		.words = w,
 		.nwords = n,
 		.visible = env_visible,
@@ -436,6 +458,7 @@ static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct
 					      sizeof(*w)); /* not touched: not there */
 	char **names = reallocarray(NULL, WORDS_MAX, sizeof(*names));
 	size_t n = 0, nnames = 0;
+	bool java = false;
 	int r = 0;
 
 	if (!w || !names) {
@@ -443,12 +466,13 @@ static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct
 		free(names);
 		return no_memory(e);
 	}
+	r = java_plan(p, in, &java, e);
 	for (const struct policy_env *v = policy_envs(in->policy); v && r == 0; v = v->next)
 		r = words_add(w, &n, v->name, v->set ? (v->value ? v->value : "") : NULL, e);
 	if (r == 0)
 		r = flag_words(in, w, &n, names, &nnames, e);
 	if (r == 0)
-		r = words_build(p, in, w, n, e);
+		r = words_build(p, in, w, n, java, e);
 	for (size_t i = 0; i < nnames; i++)
 		free(names[i]);
 	free(names);

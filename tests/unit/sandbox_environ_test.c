@@ -148,6 +148,42 @@ static void a_named_variable_is_kept_even_if_it_is_a_secret(void **state)
 	done(envp);
 }
 
+static void a_jvm_is_told_behind_what_was_kept(void **state)
+{
+	static const char proxy[] = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 "
+				    "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128";
+	const struct environ_word words[] = { { false, "JAVA_TOOL_OPTIONS", NULL } };
+	char tool[] = "JAVA_TOOL_OPTIONS=-Dhttp.proxyHost=evil", gradle[] = "GRADLE_OPTS=-Xmx1g";
+	char *host[] = { tool, gradle, NULL };
+	struct environ_in in = { .host = host,
+				 .home = "/h",
+				 .user = "u",
+				 .shell = "/s",
+				 .cwd = "/",
+				 .id = "0",
+				 .proxy = true,
+				 .words = words };
+	struct err e = { 0 };
+
+	(void)state;
+	for (int k = 0; k < 3; k++) {
+		char **envp = NULL, want[512];
+
+		in.java = k > 0;
+		in.nwords = k == 2;
+		assert_int_equal(environ_build(&in, &envp, &e), 0);
+		assert_string_equal(value_of(envp, "GRADLE_OPTS"), proxy);
+		(void)snprintf(want, sizeof(want),
+			       "%s%s -Dhttp.nonProxyHosts=localhost|127.*|[::1]",
+			       k == 2 ? "-Dhttp.proxyHost=evil " : "", proxy);
+		if (k == 0)
+			assert_null(value_of(envp, "JAVA_TOOL_OPTIONS"));
+		else
+			assert_string_equal(value_of(envp, "JAVA_TOOL_OPTIONS"), want);
+		done(envp);
+	}
+}
+
 static void a_set_variable_beats_all_but_weirs_marks(void **state)
 {
 	const struct environ_word words[] = { { true, "PAGER", "cat" },
@@ -195,6 +231,7 @@ int main(void)
 		cmocka_unit_test(each_variable_is_kept_set_or_dropped),
 		cmocka_unit_test(deny_has_no_proxy_variable_at_all),
 		cmocka_unit_test(a_named_variable_is_kept_even_if_it_is_a_secret),
+		cmocka_unit_test(a_jvm_is_told_behind_what_was_kept),
 		cmocka_unit_test(a_set_variable_beats_all_but_weirs_marks),
 		cmocka_unit_test(a_name_that_cannot_be_one_is_an_error),
 	};
