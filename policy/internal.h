@@ -128,6 +128,8 @@ enum keyword {
 	KEY_NETWORK,
 	KEY_READ,
 	KEY_WRITE, /* write! too */
+	KEY_HIDE,
+	KEY_DOTFILE,
 	KEY_ENV,
 	KEY_LIMIT,
 	KEY_AUDIT,
@@ -136,6 +138,7 @@ enum keyword {
 	KEY_VIEW,
 	KEY_HOME,
 	KEY_NESTED,
+	KEY_CACHE,
 	KEY_UPSTREAM,
 	KEY_LOCK,
 	KEY_COUNT
@@ -146,6 +149,7 @@ enum setting {
 	SET_VIEW,
 	SET_HOME,
 	SET_NESTED,
+	SET_CACHE,
 	SET_ON_UNAVAILABLE,
 	SET_CONNECTIONS,
 	SET_IDLE,
@@ -222,6 +226,7 @@ struct policy {
 	const struct line *no_default;	   /* the "include none" in force */
 	struct policy_rule *rules, **rules_end;
 	struct policy_grant *grants, **grants_end;
+	struct policy_grant *dotfiles, **dotfiles_end;
 	struct policy_env *envs, **envs_end;
 
 	struct policy_rule **index; /* power of two slots, chained through pattern->same */

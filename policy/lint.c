@@ -167,7 +167,7 @@ static size_t lint_grant(const struct policy *p, struct line *l,
 	for (const struct policy_grant *g = p->grants; g && g != &l->u.grant && n < CHAIN_MAX;
 	     g = g->next, n++) {
 		if (g->kind != l->u.grant.kind || g->force != l->u.grant.force ||
-		    !str_eq(g->path, l->u.grant.path))
+		    g->strict != l->u.grant.strict || !str_eq(g->path, l->u.grant.path))
 			continue;
 		l->repeats =
 			(const struct line *)((const char *)g - offsetof(struct line, u.grant));
@@ -193,6 +193,7 @@ size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), 
 				break;
 			case KEY_READ:
 			case KEY_WRITE:
+			case KEY_HIDE:
 				n += lint_grant(p, l, tell, arg);
 				break;
 			case KEY_NETWORK:
@@ -204,9 +205,11 @@ size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), 
 			case KEY_VIEW:
 			case KEY_HOME:
 			case KEY_NESTED:
+			case KEY_CACHE:
 				n += lint_setting(p, l, tell, arg);
 				break;
 			case KEY_ENV:
+			case KEY_DOTFILE:
 			case KEY_INCLUDE:
 			case KEY_LOCK:
 			case KEY_COUNT:

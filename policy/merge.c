@@ -169,8 +169,13 @@ static int line_add(struct merge *m, struct line *l)
 		return 0;
 	case KEY_READ:
 	case KEY_WRITE:
+	case KEY_HIDE:
 		*m->p->grants_end = &l->u.grant;
 		m->p->grants_end = &l->u.grant.next;
+		return 0;
+	case KEY_DOTFILE:
+		*m->p->dotfiles_end = &l->u.grant;
+		m->p->dotfiles_end = &l->u.grant.next;
 		return 0;
 	case KEY_ENV:
 		*m->p->envs_end = &l->u.env;
@@ -188,6 +193,7 @@ static int line_add(struct merge *m, struct line *l)
 	case KEY_VIEW:
 	case KEY_HOME:
 	case KEY_NESTED:
+	case KEY_CACHE:
 	case KEY_UPSTREAM:
 		return setting_add(m, l);
 	case KEY_LOCK: /* its value: lock_values() */

@@ -218,11 +218,15 @@ static int path_word(struct parser *ps, size_t i, char **out)
 static int parse_grant(struct parser *ps, struct line *l)
 {
 	struct policy_grant *g = &l->u.grant;
-	int r = words_between(ps, 2, 2, "a path");
+	int r = l->key == KEY_HIDE ? words_between(ps, 2, 3, "a path, then strict or nothing")
+				   : words_between(ps, 2, 2, "a path");
 
 	if (r < 0)
 		return r;
-	g->kind = l->key == KEY_READ ? GRANT_READ : GRANT_WRITE;
+	if (ps->n == 3 && !str_eq(ps->w[2].s, "strict"))
+		return say(ps, 2, "strict, or the end of the line");
+	g->strict = ps->n == 3;
+	g->kind = l->key == KEY_READ ? GRANT_READ : l->key == KEY_WRITE ? GRANT_WRITE : GRANT_HIDE;
 	g->force = str_eq(ps->w[0].s, "write!");
 	g->origin = &l->origin;
 	r = path_word(ps, 1, &g->path);
@@ -231,6 +235,39 @@ static int parse_grant(struct parser *ps, struct line *l)
 	g->inactive = r == 0;
 	if (g->inactive)
 		g->path = arena_str(&ps->p->arena, ps->w[1].s, ps->w[1].len);
+	return g->path ? 0 : -ENOMEM;
+}
+
+static int parse_later(struct parser *ps, struct line *l)
+{
+	(void)l;
+	return unsupported(ps, 0);
+}
+
+/* A name below the home directory: "~/" in front of it says nothing more. */
+static int parse_dotfile(struct parser *ps, struct line *l)
+{
+	static const char expected[] = "a file below the home directory, such as .config/tool.toml";
+	struct policy_grant *g = &l->u.grant;
+	const char *s;
+	int r = words_between(ps, 2, 2, expected);
+
+	if (r < 0)
+		return r;
+	s = ps->w[1].s;
+	if (s[0] == '~' && s[1] == '/')
+		s += 2;
+	if (*s == '\0' || *s == '/' || *s == '~' || *s == '$')
+		return say(ps, 1, expected);
+	for (const char *c = s; c; c = strchr(c, '/') ? strchr(c, '/') + 1 : NULL) {
+		size_t n = strcspn(c, "/");
+
+		if (n == 0 || (n == 1 && c[0] == '.') || (n == 2 && c[0] == '.' && c[1] == '.'))
+			return say(ps, 1, expected);
+	}
+	g->kind = GRANT_DOTFILE;
+	g->origin = &l->origin;
+	g->path = arena_str(&ps->p->arena, s, strlen(s));
 	return g->path ? 0 : -ENOMEM;
 }
 
@@ -308,18 +345,30 @@ static int parse_route(struct parser *ps, struct line *l)
 
 static int parse_view(struct parser *ps, struct line *l)
 {
-	static const char *const words[] = { "project", NULL };
-	static const char *const later[] = { "host", NULL };
+	static const char *const words[] = {
+		[VIEW_PROJECT] = "project", [VIEW_HOST] = "host", NULL
+	};
 
-	return set_choice(ps, l, SET_VIEW, words, later, "project");
+	if (ps->at.layer == LAYER_PROJECT && ps->n > 1 && str_eq(ps->w[1].s, words[VIEW_HOST]))
+		return place_error(&ps->at, ps->w[1].column, ps->e,
+				   "'host': a project's file may not show more of the machine");
+	return set_choice(ps, l, SET_VIEW, words, NULL, "project or host");
 }
 
 static int parse_home(struct parser *ps, struct line *l)
 {
-	static const char *const words[] = { "private", NULL };
-	static const char *const later[] = { "keep", NULL };
+	static const char *const words[] = {
+		[HOME_PRIVATE] = "private", [HOME_KEEP] = "keep", NULL
+	};
 
-	return set_choice(ps, l, SET_HOME, words, later, "private");
+	return set_choice(ps, l, SET_HOME, words, NULL, "private or keep");
+}
+
+static int parse_cache(struct parser *ps, struct line *l)
+{
+	static const char *const words[] = { [CACHE_KEEP] = "keep", [CACHE_OFF] = "off", NULL };
+
+	return set_choice(ps, l, SET_CACHE, words, NULL, "keep or off");
 }
 
 static int parse_nested(struct parser *ps, struct line *l)
@@ -428,6 +477,8 @@ static const struct {
 	[KEY_NETWORK] = { "network", parse_network, true },
 	[KEY_READ] = { "read", parse_grant, false },
 	[KEY_WRITE] = { "write", parse_grant, false },
+	[KEY_HIDE] = { "hide", parse_later, false },
+	[KEY_DOTFILE] = { "dotfile", parse_dotfile, false },
 	[KEY_ENV] = { "env", parse_env, false },
 	[KEY_LIMIT] = { "limit", parse_limit, true },
 	[KEY_AUDIT] = { "audit", parse_audit, true },
@@ -436,15 +487,15 @@ static const struct {
 	[KEY_VIEW] = { "view", parse_view, true },
 	[KEY_HOME] = { "home", parse_home, true },
 	[KEY_NESTED] = { "nested", parse_nested, true },
+	[KEY_CACHE] = { "cache", parse_cache, true },
 	[KEY_UPSTREAM] = { "upstream", parse_upstream, true },
 	[KEY_LOCK] = { "lock", parse_lock, false },
 };
 static_assert(ARRAY_LEN(keywords) == KEY_COUNT, "each keyword has its row");
 
 /* Keywords of later versions: an error by name until they are enforced. */
-static const char *const later_keywords[] = { "ask",	 "hide",  "socket",  "device",
-					      "publish", "reach", "dotfile", "ask-timeout",
-					      "cache",	 NULL };
+static const char *const later_keywords[] = { "ask",   "socket",      "device", "publish",
+					      "reach", "ask-timeout", NULL };
 
 static const char *const setting_names[] = {
 	[SET_NETWORK] = "network",
@@ -452,6 +503,7 @@ static const char *const setting_names[] = {
 	[SET_VIEW] = "view",
 	[SET_HOME] = "home",
 	[SET_NESTED] = "nested",
+	[SET_CACHE] = "cache",
 	[SET_ON_UNAVAILABLE] = "on-unavailable",
 	[SET_CONNECTIONS] = "limit connections",
 	[SET_IDLE] = "limit idle",

@@ -28,6 +28,7 @@ struct policy *policy_new(const struct policy_context *ctx)
 		p->lines[i].last = &p->lines[i].first;
 	p->rules_end = &p->rules;
 	p->grants_end = &p->grants;
+	p->dotfiles_end = &p->dotfiles;
 	p->envs_end = &p->envs;
 	p->ctx = *ctx;
 	p->ctx.home = keep_str(&p->arena, ctx->home);
@@ -90,7 +91,7 @@ int policy_add_flag(struct policy *p, const char *flag, const char *keyword, con
 int policy_check_grants(struct policy *p, bool (*exists)(const char *path), struct err *e)
 {
 	for (struct policy_grant *g = p->grants; g; g = g->next) {
-		if (g->inactive || exists(g->path))
+		if (g->inactive || g->kind == GRANT_HIDE || exists(g->path))
 			continue;
 		if (g->origin->layer == LAYER_FLAG) {
 			(void)err_set(e, 0, "%s: '%s' does not exist", g->origin->file, g->path);
@@ -121,6 +122,26 @@ const struct policy_rule *policy_rules(const struct policy *p)
 const struct policy_grant *policy_grants(const struct policy *p)
 {
 	return p->grants;
+}
+
+const struct policy_grant *policy_dotfiles(const struct policy *p)
+{
+	return p->dotfiles;
+}
+
+enum policy_view policy_view(const struct policy *p)
+{
+	return (enum policy_view)setting(p, SET_VIEW, VIEW_PROJECT);
+}
+
+enum policy_home policy_home(const struct policy *p)
+{
+	return (enum policy_home)setting(p, SET_HOME, HOME_PRIVATE);
+}
+
+enum policy_cache policy_cache(const struct policy *p)
+{
+	return (enum policy_cache)setting(p, SET_CACHE, CACHE_KEEP);
 }
 
 const struct policy_env *policy_envs(const struct policy *p)

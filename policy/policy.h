@@ -31,6 +31,9 @@ enum policy_network { NETWORK_DENY, NETWORK_ALLOWLIST, NETWORK_ALLOW };
 enum policy_verdict { POLICY_DENY, POLICY_ALLOW, POLICY_ASK };
 enum policy_audit_sink { AUDIT_FILE, AUDIT_SYSLOG, AUDIT_JOURNAL, AUDIT_OFF };
 enum policy_unavailable { UNAVAILABLE_ERROR, UNAVAILABLE_WARN, UNAVAILABLE_ALLOW };
+enum policy_view { VIEW_PROJECT, VIEW_HOST };
+enum policy_home { HOME_PRIVATE, HOME_KEEP };
+enum policy_cache { CACHE_KEEP, CACHE_OFF };
 
 /** struct policy_origin - where a line stands: "FILE:LINE" in every message about it */
 struct policy_origin {
@@ -50,10 +53,12 @@ struct policy_rule {
 	struct policy_rule *next;
 };
 
-/** struct policy_grant - one read, write or hide line; @path is absolute, not yet canonical */
+/** struct policy_grant - one read, write or hide line; @path is absolute, not yet canonical. Of a
+ * dotfile line: relative to the home directory, no ".." in it */
 struct policy_grant {
-	enum policy_grant_kind { GRANT_READ, GRANT_WRITE, GRANT_HIDE } kind;
+	enum policy_grant_kind { GRANT_READ, GRANT_WRITE, GRANT_HIDE, GRANT_DOTFILE } kind;
 	bool force;    /* write! */
+	bool strict;   /* hide … strict: the command ends when the host brings the name back */
 	bool inactive; /* its variable is unset or its path is missing: shown, not used */
 	char *path;
 	const struct policy_origin *origin;
@@ -134,6 +139,11 @@ int policy_check_grants(struct policy *p, bool (*exists)(const char *path), stru
 enum policy_network policy_network(const struct policy *p);
 const struct policy_rule *policy_rules(const struct policy *p);
 const struct policy_grant *policy_grants(const struct policy *p);
+/** policy_dotfiles() - files of the home directory to copy besides the built-in ones */
+const struct policy_grant *policy_dotfiles(const struct policy *p);
+enum policy_view policy_view(const struct policy *p);
+enum policy_home policy_home(const struct policy *p);
+enum policy_cache policy_cache(const struct policy *p);
 const struct policy_env *policy_envs(const struct policy *p);
 unsigned policy_connections(const struct policy *p); /* limit connections, default 4096 */
 unsigned policy_idle_s(const struct policy *p);	     /* limit idle, 0: none */

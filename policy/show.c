@@ -39,6 +39,7 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 	switch (l->key) {
 	case KEY_READ:
 	case KEY_WRITE:
+	case KEY_HIDE:
 		return l->u.grant.inactive ? INACTIVE : STANDS;
 	case KEY_INCLUDE:
 		return l->origin.layer == LAYER_BUILTIN && !l->from && p->no_default ? OVERRIDDEN
@@ -51,11 +52,13 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 	case KEY_VIEW:
 	case KEY_HOME:
 	case KEY_NESTED:
+	case KEY_CACHE:
 	case KEY_UPSTREAM:
 		return p->set[l->u.set.what] == l ? STANDS : OVERRIDDEN;
 	case KEY_ALLOW:
 	case KEY_DENY:
 	case KEY_ENV:
+	case KEY_DOTFILE:
 	case KEY_LOCK:
 	case KEY_COUNT:
 		break;
@@ -131,6 +134,7 @@ void policy_show(const struct policy *p, FILE *out)
 	show_default(p, SET_VIEW, "view project", out);
 	show_default(p, SET_HOME, "home private", out);
 	show_default(p, SET_NESTED, "nested no", out);
+	show_default(p, SET_CACHE, "cache keep", out);
 	show_default(p, SET_ON_UNAVAILABLE, "on-unavailable error", out);
 	show_default(p, SET_CONNECTIONS, "limit connections 4096", out);
 	show_default(p, SET_IDLE, "limit idle 0", out);
@@ -187,7 +191,8 @@ static int json_detail(json_t *o, const struct line *l)
 		r |= json_object_set_new(o, "ports", json_ports(l->u.rule.pattern));
 		r |= json_object_set_new(o, "private", json_boolean(l->u.rule.is_private));
 		r |= json_object_set_new(o, "no_sni", json_boolean(l->u.rule.no_sni));
-	} else if (l->key == KEY_READ || l->key == KEY_WRITE) {
+	} else if (l->key == KEY_READ || l->key == KEY_WRITE || l->key == KEY_HIDE ||
+		   l->key == KEY_DOTFILE) {
 		r |= json_object_set_new(o, "path", json_text(l->u.grant.path));
 	}
 	return r;
@@ -240,14 +245,18 @@ static json_t *json_settings(const struct policy *p)
 {
 	static const char *const networks[] = { "deny", "allowlist", "allow" };
 	static const char *const unavailable[] = { "error", "warn", "allow" };
+	static const char *const views[] = { "project", "host" };
+	static const char *const homes[] = { "private", "keep" };
+	static const char *const caches[] = { "keep", "off" };
 	json_t *o = json_object();
 	int r = 0;
 
 	r |= json_object_set_new(o, "network", json_string(networks[policy_network(p)]));
 	r |= json_object_set_new(o, "route", json_string("proxy"));
-	r |= json_object_set_new(o, "view", json_string("project"));
-	r |= json_object_set_new(o, "home", json_string("private"));
 	r |= json_object_set_new(o, "nested", json_boolean(policy_nested(p) != NULL));
+	r |= json_object_set_new(o, "view", json_string(views[policy_view(p)]));
+	r |= json_object_set_new(o, "home", json_string(homes[policy_home(p)]));
+	r |= json_object_set_new(o, "cache", json_string(caches[policy_cache(p)]));
 	r |= json_object_set_new(o, "on-unavailable",
 				 json_string(unavailable[policy_unavailable(p)]));
 	r |= json_object_set_new(o, "connections", json_integer(policy_connections(p)));

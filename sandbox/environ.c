@@ -413,6 +413,27 @@ static int java_append(struct build *b, const char *name, const char *more)
 	return put_one(b, name, value);
 }
 
+/* Downloads of tools that keep them elsewhere by default go to ~/.cache, which may be kept. */
+static int caches_set(struct build *b)
+{
+	static const char *const dirs[][2] = { { "CARGO_HOME", "/.cache/cargo" },
+					       { "GOMODCACHE", "/.cache/go-mod" },
+					       { "npm_config_cache", "/.cache/npm" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		char *path SCOPED_FREE = NULL;
+		int r;
+
+		if (value_now(b, dirs[i][0]))
+			continue; /* kept by a word of the policy */
+		if (asprintf(&path, "%s%s", b->in->home, dirs[i][1]) < 0)
+			return -ENOMEM;
+		if ((r = put_one(b, dirs[i][0], path)) < 0)
+			return r;
+	}
+	return 0;
+}
+
 static int proxy_set(struct build *b)
 {
 	static const char *const names[] = { "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
@@ -445,7 +466,8 @@ static int fill(struct build *b, struct err *e)
 {
 	int r;
 
-	if ((r = host_keep(b)) < 0 || (r = words_keep(b, e)) < 0 || (r = own_set(b)) < 0)
+	if ((r = host_keep(b)) < 0 || (r = words_keep(b, e)) < 0 || (r = own_set(b)) < 0 ||
+	    (r = caches_set(b)) < 0)
 		return r;
 	if (b->in->proxy && (r = proxy_set(b)) < 0)
 		return r;

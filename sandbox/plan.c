@@ -12,6 +12,8 @@ void plan_init(struct sandbox_plan *p)
 		.project_fd = -1,
 		.gitdir_fd = -1,
 		.exe_fd = -1,
+		.kept_home_fd = -1,
+		.cache_fd = -1,
 		.stdio = { 0, 1, 2 },
 	};
 }
@@ -46,6 +48,10 @@ void plan_free(struct sandbox_plan *p)
 		free(p->links[i].path);
 		free(p->links[i].target);
 	}
+	for (size_t i = 0; i < p->ndotfiles; i++) {
+		free(p->dotfiles[i].name);
+		free(p->dotfiles[i].text);
+	}
 	for (size_t i = 0; i < p->nhidden; i++)
 		free(p->hidden[i]);
 	strings_free(p->argv);
@@ -53,9 +59,14 @@ void plan_free(struct sandbox_plan *p)
 	close_one(p->project_fd);
 	close_one(p->gitdir_fd);
 	close_one(p->exe_fd);
+	close_one(p->kept_home_fd);
+	close_one(p->cache_fd);
 	free(p->grants);
 	free(p->links);
 	free(p->hidden);
+	free(p->dotfiles);
+	free(p->kept_home);
+	free(p->cache);
 	free(p->user);
 	free(p->group);
 	free(p->shell);

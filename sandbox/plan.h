@@ -21,6 +21,13 @@ struct plan_link {
 	char *path, *target;
 };
 
+/** struct plan_file - a dotfile to copy into the home directory inside; @name relative to it */
+struct plan_file {
+	char *name, *text;
+	size_t len;
+	mode_t mode;
+};
+
 #define PLAN_GRANTS_MAX 192 /* what the policy grants, and the guarded parts of P's repository */
 #define PLAN_LINKS_MAX 256
 #define PLAN_HIDDEN_MAX 1024
@@ -35,7 +42,13 @@ struct sandbox_plan {
 	gid_t gid;
 	char *user, *group; /* names for passwd and group inside */
 	char *shell;
-	char *home; /* canonical $HOME; a private tmpfs inside */
+	char *home;		    /* canonical $HOME; a private tmpfs inside */
+	struct plan_file *dotfiles; /* copied into it */
+	size_t ndotfiles;
+	char *kept_home;  /* home keep: the host's directory, canonical; NULL: private */
+	int kept_home_fd; /* O_RDONLY, shared lock held: `cache prune` leaves it; or -1 */
+	char *cache;	  /* what ~/.cache is inside, likewise; NULL: gone at the end */
+	int cache_fd;
 	char *hostname;
 	char machine_id[PLAN_MACHINE_ID_LEN + 1];
 	char *project;	    /* canonical P, NULL when it may not be shared */

@@ -185,6 +185,8 @@ static int strays_close(const struct child *c, struct err *e)
 	for (size_t i = 0; i < p->ngrants; i++)
 		keep[n++] = p->grants[i].fd;
 	keep[n++] = p->project_fd;
+	keep[n++] = p->kept_home_fd;
+	keep[n++] = p->cache_fd;
 	keep[n++] = p->exe_fd;
 	keep[n++] = c->sock;
 	qsort(keep, n, sizeof(keep[0]), fd_compare);
@@ -263,9 +265,8 @@ static int network_make(struct child *c, struct err *e)
 	if ((r = shim_listeners(c->listeners)) < 0)
 		return err_set(e, -r, "listen on 127.0.0.1:%d inside", SHIM_PORT);
 	c->nlisten = r;
-	/* Without sock_diag in this kernel nobody knows who asked, and a client that left while a
-	 * dial was under way is noticed late; nothing else changes. */
-	c->diag = netlink_diag_open();
+	/* Without sock_diag in this kernel the record lacks who asked; nothing else changes. */
+	c->diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 	return 0;
 }
 
@@ -424,6 +425,10 @@ static void files_close(const struct sandbox_plan *p)
 		(void)close(p->grants[i].fd);
 	if (p->project_fd >= 0)
 		(void)close(p->project_fd);
+	if (p->kept_home_fd >= 0)
+		(void)close(p->kept_home_fd);
+	if (p->cache_fd >= 0)
+		(void)close(p->cache_fd);
 	(void)close(p->exe_fd);
 }
 

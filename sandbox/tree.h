@@ -41,6 +41,7 @@ struct tree {
 	const struct sandbox_plan *plan;
 	int stage, root;
 	dev_t dev;	 /* of the tmpfs */
+	dev_t home_dev;	 /* of the home directory inside: the same, unless it is kept */
 	int proc;	 /* the new /proc, O_RDONLY */
 	unsigned layers; /* made so far */
 };
@@ -66,6 +67,9 @@ int tree_layer(struct tree *t, struct err *e);
  * Return: 0; -EINVAL without @e when @lower has mounts beneath it, or overlay is not there;
  *	   else -errno with @e */
 int tree_overlay(int layer, int lower, int on, const char *name, struct err *e);
+/** tree_pinned() - open @path in this namespace and make sure it is what @pin was when it was judged.
+ * Return: an O_PATH descriptor the caller owns, or -errno with @e */
+int tree_pinned(const char *path, int pin, struct err *e);
 /** tree_bind() - clone the open @source with all beneath it and mount it at the open place @on
  * @attr: MOUNT_ATTR_… to set. Return: 0, or -errno with @e */
 int tree_bind(int source, int on, unsigned long long attr, const char *name, struct err *e);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -22,6 +21,7 @@
 #include "common/scope.h"
 #include "common/stage.h"
 #include "sandbox/etc.h"
+#include "sandbox/home.h"
 #include "sandbox/plan.h"
 
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -193,17 +193,6 @@ static int run_make(struct tree *t, struct err *e)
 	return r < 0 ? r : private_dir(t, "run", "run", 0755, e);
 }
 
-/* $HOME may lie anywhere but in the host's system directories, /tmp among others. */
-static int home_make(struct tree *t, struct err *e)
-{
-	SCOPED_FD int from = tree_dir(t->stage, "home", 0700, e);
-	SCOPED_FD int on = from < 0 ? -1 : tree_dir(t->root, t->plan->home, 0755, e);
-
-	if (from < 0 || on < 0)
-		return from < 0 ? from : on;
-	return tree_bind(from, on, SAFE, t->plan->home, e);
-}
-
 static int private_make(struct tree *t, struct err *e)
 {
 	int r;
@@ -349,24 +338,6 @@ static int sys_make(struct tree *t, struct err *e)
 	return place_mount(mnt, t, "sys", e);
 }
 
-/* Open @path in this namespace and make sure it is what @pin was when it was judged. */
-static int pinned_open(const char *path, int pin, struct err *e)
-{
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
-				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
-	SCOPED_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-	struct stat now, then;
-
-	if (fd < 0)
-		return err_set(e, errno, "open '%s'", path);
-	if (fstat(fd, &now) < 0 || fstat(pin, &then) < 0)
-		return err_set(e, errno, "stat '%s'", path);
-	if (now.st_dev != then.st_dev || now.st_ino != then.st_ino ||
-	    (now.st_mode & S_IFMT) != (then.st_mode & S_IFMT))
-		return err_set(e, 0, "'%s' was replaced while the sandbox was being made", path);
-	return take_fd(&fd);
-}
-
 static int place_open(struct tree *t, const char *path, bool is_dir, struct err *e)
 {
 	return is_dir ? tree_dir(t->root, path, 0755, e) : tree_file(t->root, path, e);
@@ -393,7 +364,7 @@ static int layer_hide(struct tree *t, const char *path, int lower, struct err *e
 
 static int grant_mount(struct tree *t, const struct plan_grant *g, struct err *e)
 {
-	SCOPED_FD int from = pinned_open(g->path, g->fd, e);
+	SCOPED_FD int from = tree_pinned(g->path, g->fd, e);
 	SCOPED_FD int on = from < 0 ? -1 : place_open(t, g->path, g->is_dir, e);
 	SCOPED_FD int layer = -1;
 	int r;
@@ -462,9 +433,9 @@ static int links_make(struct tree *t, struct err *e)
 		dir[slash - l->path] = '\0';
 		if ((fd = tree_dir(t->root, dir, 0755, e)) < 0)
 			return fd;
-		if (fstat(fd, &st) < 0 || st.st_dev != t->dev)
+		if (fstat(fd, &st) < 0 || (st.st_dev != t->dev && st.st_dev != t->home_dev))
 			continue; /* the host's own directory, which has the link already */
-		if (symlinkat(l->target, fd, slash + 1) < 0 && errno != EEXIST)
+		if (symlinkat(l->target, fd, slash + 1) < 0 && errno != EEXIST && errno != EROFS)
 			return err_set(e, errno, "make '%s' inside", l->path);
 	}
 	return 0;
@@ -497,7 +468,7 @@ static int exe_mount(struct tree *t, struct err *e)
 
 	if (on < 0)
 		return on;
-	if ((from = pinned_open(t->plan->exe, t->plan->exe_fd, e)) < 0)
+	if ((from = tree_pinned(t->plan->exe, t->plan->exe_fd, e)) < 0)
 		return exe_copy(t, e);
 	return tree_bind(from, on, SAFE_RO, "/run/weir/weir", e);
 }

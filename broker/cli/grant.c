@@ -53,6 +53,7 @@ struct judge {
 	struct list homes; /* other users' */
 	struct list credentials, autorun, own;
 	struct list bins; /* directories of the user's PATH */
+	struct base *home_base;
 };
 
 bool path_within(const char *path, const char *dir)
@@ -218,28 +219,39 @@ static bool may_be_there(struct listings *l, int dir, const char *rel)
 	return true;
 }
 
-/* Add each row of @table below @base, and what it leads to where a link is on its way. */
-static int list_add_table(struct list *l, const char *base, const struct place_row *table)
+/** struct base - a directory that rows of the tables are relative to, looked through once */
+struct base {
+	const char *path; /* "": the root */
+	int fd;		  /* -1: not there */
+	struct listings names;
+};
+
+static void base_open(struct base *b, const char *path)
 {
-	SCOPED_FD int dir = open(*base ? base : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	SCOPED_FD int path_only = dir < 0 ? open(*base ? base : "/",
-						 O_PATH | O_DIRECTORY | O_CLOEXEC)
-					  : -1; /* 0711 */
-	const int at = dir >= 0 ? dir : path_only;
-	static struct listings listings;
+	const char *dir = *path ? path : "/";
+
+	b->path = path;
+	b->fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	names_read(&b->names.base, b->fd);
+	memset(b->names.read, 0, sizeof(b->names.read));
+	if (b->fd < 0) /* 0711 */
+		b->fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Add each row of @table below @b, and what it leads to where a link is on its way. */
+static int list_add_table(struct list *l, struct base *b, const struct place_row *table)
+{
 	char path[PATH_MAX];
 	int r = 0;
 
-	names_read(&listings.base, dir);
-	memset(listings.read, 0, sizeof(listings.read));
 	for (; table->path && r == 0; table++) {
 		const char *rel = table->path + (table->path[0] == '/');
-		int n = snprintf(path, sizeof(path), "%s/%s", base, rel);
+		int n = snprintf(path, sizeof(path), "%s/%s", b->path, rel);
 
 		if (n < 0 || (size_t)n >= sizeof(path))
 			continue; /* no such path can exist */
 		r = list_add(l, path, table->what);
-		if (r == 0 && may_be_there(&listings, at, rel) && path_has_link(at, rel))
+		if (r == 0 && may_be_there(&b->names, b->fd, rel) && path_has_link(b->fd, rel))
 			r = list_add_resolved(l, path, table->what);
 	}
 	return r;
@@ -368,28 +380,32 @@ static int own_read(struct judge *j, const struct weir_dirs *d)
 				r = path_links(dirs[i], own_link, j);
 	if (r == 0)
 		r = policy_files_add(j, d);
-	return r < 0 ? r : list_add_table(&j->own, j->home, defaults);
+	return r < 0 ? r : list_add_table(&j->own, j->home_base, defaults);
 }
 
 struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs, char *const *env,
 			struct err *e)
 {
 	struct judge *j = calloc(1, sizeof(*j));
+	static struct base top;
 	int r;
 
-	if (!j || !(j->home = strdup(who->home))) {
-		free(j);
+	if (!j || !(j->home = strdup(who->home)) || !(j->home_base = malloc(sizeof(top)))) {
+		judge_free(j);
 		(void)err_set(e, ENOMEM, "read the refusal lists");
 		return NULL;
 	}
 	j->uid = who->uid;
+	base_open(j->home_base, j->home);
+	base_open(&top, "");
 	r = homes_read(j);
 	if (r == 0)
-		r = list_add_table(&j->credentials, j->home, credentials_home);
+		r = list_add_table(&j->credentials, j->home_base, credentials_home);
 	if (r == 0)
-		r = list_add_table(&j->credentials, "", credentials_system);
+		r = list_add_table(&j->credentials, &top, credentials_system);
 	if (r == 0)
-		r = list_add_table(&j->autorun, j->home, autorun_home);
+		r = list_add_table(&j->autorun, j->home_base, autorun_home);
+	scope_close(&top.fd);
 	if (r == 0)
 		r = own_read(j, dirs);
 	if (r == 0)
@@ -412,6 +428,9 @@ void judge_free(struct judge *j)
 	list_free(&j->own);
 	list_free(&j->bins);
 	free(j->home);
+	if (j->home_base)
+		scope_close(&j->home_base->fd);
+	free(j->home_base);
 	free(j);
 }
 
@@ -431,6 +450,20 @@ static const struct entry *above(const struct list *l, const char *path)
 		if (path_above(path, l->v[i].path))
 			return &l->v[i];
 	return NULL;
+}
+
+const char *judge_secret(const struct judge *j, const char *path)
+{
+	const struct entry *x = at_or_below(&j->credentials, path);
+
+	if (!x)
+		x = at_or_below(&j->own, path);
+	return x ? x->what : others_credential(j, path);
+}
+
+bool judge_home_may_hold(struct judge *j, const char *rel)
+{
+	return may_be_there(&j->home_base->names, j->home_base->fd, rel);
 }
 
 static int refuse(struct err *e, const char *path, const char *why)

@@ -53,6 +53,12 @@ int judge_hide(const struct judge *j, const char *path, struct sandbox_plan *pla
 int grant_open(const struct judge *j, const struct policy_grant *g, struct sandbox_plan *plan,
 	       struct err *e);
 
+/** judge_secret() - is the canonical @path a credential or weir's own, or in one?
+ * Return: what it is, or NULL */
+const char *judge_secret(const struct judge *j, const char *path);
+/** judge_home_may_hold() - false: nothing lies at @rel of the home directory. One listing the first time */
+bool judge_home_may_hold(struct judge *j, const char *rel);
+
 /** grant_links() - record each symlink on the way to @path, as it is spelled. Return: 0 or -errno */
 int grant_links(const char *path, struct sandbox_plan *plan, struct err *e);
 

@@ -28,6 +28,7 @@ static const char usage[] =
 	"  allow | deny | forget TARGET…   edit the user's policy; running sandboxes follow\n"
 	"  trust | untrust [DIR]           accept a project's .weir/policy\n"
 	"  ps, kill ID                     running sandboxes; end one\n"
+	"  cache list | prune              what is kept for each project\n"
 	"  proxy --listen WHERE            the broker alone, for other launchers\n"
 	"  test                            attack the sandbox on this machine and report\n"
 	"  connect HOST PORT               inside a sandbox: stdin and stdout through its proxy\n"
@@ -45,11 +46,12 @@ static const struct {
 	{ "allow", cmd_allow },	    { "deny", cmd_deny },	{ "forget", cmd_forget },
 	{ "trust", cmd_trust },	    { "untrust", cmd_untrust }, { "test", cmd_test },
 	{ "connect", cmd_connect }, { "ps", cmd_ps },		{ "kill", cmd_kill },
+	{ "cache", cmd_cache },
 };
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"shell", "doctor", "ask", "approve", "audit", "cache", "kernelspec", NULL,
+	"shell", "doctor", "ask", "approve", "audit", "kernelspec", NULL,
 };
 
 int cli_fail(const struct err *e)

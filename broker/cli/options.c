@@ -199,7 +199,8 @@ static const struct row rows[] = {
 	  HELP("error (default), warn or allow: run unsandboxed if this machine\n"
 	       "cannot make a sandbox") },
 	{ "--view", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("view", "") },
-	{ "--home", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("home", "") },
+	{ "--home", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("home", ""),
+	  HELP("private (default) or keep: for the project") },
 
 	{ "--read", 'r', FILES, OF_RUN | OF_SHOW, "PATH", POLICY_LINE("read", ""),
 	  HELP("make a file or directory readable") },

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/home.h"
 #include "broker/cli/java.h"
 #include "broker/cli/mounts.h"
 #include "broker/cli/repo.h"
@@ -573,12 +574,14 @@ static int exe_plan(struct sandbox_plan *p, struct err *e)
 	return copy(&p->exe, path, e);
 }
 
-static int plan_fill(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
+static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_in *in,
 		     struct err *e)
 {
 	struct mounts m = { 0 };
 	int r;
 
+	if (policy_view(in->policy) == VIEW_HOST)
+		return err_set(e, 0, "view host is not supported by this version of weir");
 	p->net_host = policy_network(in->policy) == NETWORK_ALLOW;
 	p->listeners = policy_network(in->policy) == NETWORK_ALLOWLIST;
 	p->nested = policy_nested(in->policy) != NULL;
@@ -591,9 +594,10 @@ static int plan_fill(struct sandbox_plan *p, const struct judge *j, const struct
 	mounts_free(&m);
 	if (r < 0 || (r = machine_id_plan(p, in->place->project, e)) < 0 ||
 	    (r = cwd_plan(p, in, e)) < 0 || (r = argv_plan(p, in->argv, e)) < 0 ||
-	    (r = command_plan(p, in, e)) < 0)
+	    (r = command_plan(p, in, e)) < 0 || (r = home_dotfiles(p, j, in, e)) < 0 ||
+	    (r = environ_plan(p, in, e)) < 0)
 		return r;
-	return environ_plan(p, in, e);
+	return home_kept(p, in, e);
 }
 
 int plan_build(struct sandbox_plan *plan, const struct plan_in *in, struct err *e)

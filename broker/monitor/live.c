@@ -67,10 +67,17 @@ static bool same_grants(const struct policy *a, const struct policy *b)
 	const struct policy_grant *x = policy_grants(a), *y = policy_grants(b);
 
 	for (; x && y; x = x->next, y = y->next) {
-		if (x->kind != y->kind || x->force != y->force || !same_text(x->path, y->path))
+		if (x->kind != y->kind || x->force != y->force || x->strict != y->strict ||
+		    !same_text(x->path, y->path))
 			return false;
 	}
 	return x == y;
+}
+
+static bool same_view(const struct policy *a, const struct policy *b)
+{
+	return policy_view(a) == policy_view(b) && policy_home(a) == policy_home(b) &&
+	       policy_cache(a) == policy_cache(b);
 }
 
 static bool same_envs(const struct policy *a, const struct policy *b)
@@ -110,7 +117,8 @@ static const struct {
 	const char *what;
 	bool (*same)(const struct policy *a, const struct policy *b);
 } next_start[] = {
-	{ "network", same_network },  { "read, write and hide", same_grants }, { "env", same_envs },
+	{ "network", same_network },  { "read, write and hide", same_grants },
+	{ "env", same_envs },	      { "view, home and cache", same_view },
 	{ "audit FILE", same_audit }, { "upstream", same_upstream },
 };
 
