@@ -291,6 +291,23 @@ int msg_get_done(struct msg_rd *r, struct msg_done *m)
 	return rd_end(r);
 }
 
+void msg_put_half(struct msg_wr *w, const struct msg_half *m)
+{
+	wr_addr(w, &m->client);
+	wr_u16(w, m->client_port);
+	wr_addr(w, &m->proxy);
+	wr_u16(w, m->proxy_port);
+}
+
+int msg_get_half(struct msg_rd *r, struct msg_half *m)
+{
+	rd_addr(r, &m->client);
+	m->client_port = rd_u16(r);
+	rd_addr(r, &m->proxy);
+	m->proxy_port = rd_u16(r);
+	return rd_end(r);
+}
+
 void msg_put_stats(struct msg_wr *w, const struct msg_stats *m)
 {
 	wr_u32(w, m->open);
@@ -364,14 +381,14 @@ int msg_get_verdict(struct msg_rd *r, struct msg_verdict *m)
 
 void msg_put_dial(struct msg_wr *w, const struct msg_dial *m)
 {
-	wr_u32(w, m->mask);
+	wr_u64(w, m->mask);
 	wr_u8(w, m->reason);
 	wr_str(w, m->text);
 }
 
 int msg_get_dial(struct msg_rd *r, struct msg_dial *m)
 {
-	m->mask = rd_u32(r);
+	m->mask = rd_u64(r);
 	m->reason = rd_u8(r);
 	rd_str(r, m->text, sizeof(m->text));
 	return rd_end(r);

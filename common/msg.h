@@ -16,7 +16,7 @@
 #define MSG_VERSION 1
 #define MSG_MAX 16384	 /* bytes of a whole message */
 #define HOST_MAX 253	 /* bytes of a host name, RFC 1035 section 2.3.4 */
-#define MSG_ADDRS_MAX 16 /* addresses in VERDICT, CANDIDATES, DIAL */
+#define MSG_ADDRS_MAX 64 /* addresses in VERDICT, CANDIDATES, DIAL */
 #define MSG_OWN_MAX 64	 /* own addresses in CONFIG */
 #define MSG_SERVERS_MAX 512
 #define MSG_TEXT_MAX 1024  /* refusal text */
@@ -56,6 +56,9 @@ enum msg_type {
 	MSG_EXITED,
 	/* monitor -> shim */
 	MSG_SIGNAL,
+	/* worker -> monitor, monitor -> worker */
+	MSG_HALF,
+	MSG_ORPHAN,
 	MSG_TYPE_COUNT
 };
 
@@ -164,6 +167,12 @@ struct msg_stats {
 	uint32_t open, accepted;
 	uint32_t count[COUNT_COUNT];
 };
+/* HALF: FIN came from a client that waits for its answer: does a process still hold its socket?
+ * Answered by ORPHAN when none does, else not at all. */
+struct msg_half {
+	struct addr client, proxy; /* the two ends, as the worker sees them */
+	uint16_t client_port, proxy_port;
+};
 /* GONE {}: the client left before VERDICT or DIALED; the conn is over. READY {}: locked. */
 
 /* ---- monitor -> worker ---- */
@@ -208,11 +217,11 @@ struct msg_verdict {
 };
 /* DIAL: which candidates may be dialled, in the order of CANDIDATES. None: 403 private_address. */
 struct msg_dial {
-	uint32_t mask;		     /* bit i: candidate i */
+	uint64_t mask;		     /* bit i: candidate i */
 	uint8_t reason;		     /* when the mask is 0 */
 	char text[MSG_TEXT_MAX + 1]; /* refusal text when the mask is 0 */
 };
-/* CUT {}: reset this connection to both sides. STOP {}: finish: send what is left to say, exit.
+/* CUT {}: reset this connection to both sides. ORPHAN {}: no process holds its client's socket. STOP {}: finish: send what is left to say, exit.
  * LISTEN {} + 1-2 listening descriptors, non-blocking. */
 
 /* ---- monitor <-> nursery ---- */
@@ -268,6 +277,7 @@ MSG_PAIR(reject);
 MSG_PAIR(candidates);
 MSG_PAIR(dialed);
 MSG_PAIR(done);
+MSG_PAIR(half);
 MSG_PAIR(stats);
 MSG_PAIR(config);
 MSG_PAIR(verdict);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: ISC */
-/* common/netlink.c - the two rtnetlink requests weir needs.
+/* common/netlink.c - the few netlink requests weir needs.
  * The kernel answers, and only the kernel is heard; lengths are checked all the same. */
 #include "common/netlink.h"
 
 #include <errno.h>
 #include <linux/if_addr.h>
+#include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -217,4 +219,67 @@ int netlink_own_addrs(struct addr *out, size_t max)
 			return e;
 	}
 	return -EAGAIN;
+}
+
+int netlink_diag_open(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* The kernel looks for a listener where no connected socket is. */
+static int held(const struct nlmsghdr *h, uint16_t pport)
+{
+	struct inet_diag_msg d;
+
+	if (h->nlmsg_type == NLMSG_ERROR)
+		return nl_status(h);
+	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || h->nlmsg_len < NLMSG_LENGTH(sizeof(d)))
+		return -EBADMSG;
+	memcpy(&d, (const char *)h + NLMSG_HDRLEN, sizeof(d));
+	if (d.id.idiag_dport != htons(pport))
+		return -ENOENT;
+	return d.idiag_inode != 0;
+}
+
+int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
+		     uint16_t pport)
+{
+	static uint32_t seq;
+	struct {
+		struct nlmsghdr h;
+		struct inet_diag_req_v2 r;
+	} req = {
+		.h = { .nlmsg_len = sizeof(req),
+		       .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+		       .nlmsg_flags = NLM_F_REQUEST,
+		       .nlmsg_seq = ++seq },
+		.r = { .sdiag_family = local->family == 4 ? AF_INET : AF_INET6,
+		       .sdiag_protocol = IPPROTO_TCP,
+		       .idiag_states = ~0U,
+		       .id = { .idiag_sport = htons(lport),
+			       .idiag_dport = htons(pport),
+			       .idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } } },
+	};
+	_Alignas(struct nlmsghdr) char buf[1024];
+	const struct nlmsghdr *h = (const void *)buf;
+	ssize_t n;
+	int e;
+
+	if (local->family != peer->family)
+		return -ENOENT;
+	memcpy(req.r.id.idiag_src, local->b, sizeof(local->b));
+	memcpy(req.r.id.idiag_dst, peer->b, sizeof(peer->b));
+	e = nl_send(fd, &req, sizeof(req));
+	while (e == 0) {
+		n = nl_recv(fd, buf, sizeof(buf));
+		if (n < 0)
+			return (int)n;
+		if ((size_t)n < sizeof(*h) || h->nlmsg_len > (size_t)n)
+			return -EBADMSG;
+		if (h->nlmsg_seq == seq) /* else: an answer that was given up */
+			return held(h, pport);
+	}
+	return e;
 }

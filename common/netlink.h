@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* common/netlink.h - the two rtnetlink requests weir needs, by the kernel's uapi headers */
+/* common/netlink.h - the few netlink requests weir needs, by the kernel's uapi headers */
 #ifndef WEIR_COMMON_NETLINK_H
 #define WEIR_COMMON_NETLINK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct addr;
 
@@ -14,5 +15,16 @@ int netlink_lo_up(void);
  * @out: room for @max. Return: how many there are (may exceed @max: then the list is cut), -errno
  * Source: rtnetlink(7) RTM_GETADDR */
 int netlink_own_addrs(struct addr *out, size_t max);
+/** netlink_diag_open() - a non-blocking socket for netlink_tcp_held() about the sockets of this network
+ * namespace. Return: a descriptor the caller owns, or -errno */
+int netlink_diag_open(void);
+/**
+ * netlink_tcp_held() - does a process hold the TCP socket @local:@lport that is connected to
+ * @peer:@pport? After close(2) the kernel keeps it for a while without one
+ * @fd: from netlink_diag_open() in the network namespace that is meant; ports in host order
+ * Return: 1, 0, -ENOENT where no such socket is there, or this kernel cannot tell; -errno
+ * Source: sock_diag(7), net/ipv4/inet_diag.c */
+int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
+		     uint16_t pport);
 
 #endif

@@ -265,8 +265,9 @@ static int network_make(struct child *c, struct err *e)
 	if ((r = shim_listeners(c->listeners)) < 0)
 		return err_set(e, -r, "listen on 127.0.0.1:%d inside", SHIM_PORT);
 	c->nlisten = r;
-	/* Without sock_diag in this kernel the record lacks who asked; nothing else changes. */
-	c->diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+	/* Without sock_diag in this kernel nobody knows who asked, and a client that left while a
+	 * dial was under way is noticed late; nothing else changes. */
+	c->diag = netlink_diag_open();
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "broker/monitor/connects.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/notices.h"
+#include "broker/monitor/orphan.h"
 #include "broker/monitor/receive.h"
 #include "broker/monitor/record.h"
 #include "broker/monitor/state.h"
@@ -81,7 +82,9 @@ static int on_reject(struct monitor *m, struct rx *rx)
 	}
 	if (rx->head.conn)
 		serial = conn_table_use(&m->conns, rx->head.conn);
-	record_deny(m, serial, rej.proto, rej.text[0] ? rej.text : NULL, 0, rej.reason, NULL);
+	if (!record_is_flood(m, rej.reason))
+		record_deny(m, serial, rej.proto, rej.text[0] ? rej.text : NULL, 0, rej.reason,
+			    NULL);
 	return 0;
 }
 
@@ -190,6 +193,15 @@ static int on_gone(struct monitor *m, struct rx *rx)
 	return 0;
 }
 
+static int on_half(struct monitor *m, struct rx *rx)
+{
+	struct msg_half half;
+
+	if (msg_get_half(&rx->body, &half) < 0)
+		return -EBADMSG;
+	return orphan_ask(m, rx->head.conn, &half);
+}
+
 static int on_stats(struct monitor *m, struct rx *rx)
 {
 	struct msg_stats s;
@@ -214,6 +226,7 @@ static const struct msg_rule rules[] = {
 	{ MSG_DIALED,     SERVING,              IN(CONN_ALLOWED) | IN(CONN_DIALING),   5, 17,                     0, 0, on_dialed },
 	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              24, 24 + MSG_REJECT_MAX,    0, 0, on_done },
 	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_OVER),              0, 0,                      0, 0, on_gone },
+	{ MSG_HALF,       SERVING,              UNDIALED | IN(CONN_OPEN) | IN(CONN_OVER), 14, 38,                   0, 0, on_half },
 	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         STATS_BYTES, STATS_BYTES,  0, 0, on_stats },
 };
 /* clang-format on */

@@ -501,6 +501,8 @@ static int proxy_begin(struct monitor *m, struct err *e)
 	m->shim = SHIM_GONE;
 	m->listeners[0] = take_fd(&m->run->listen_fd);
 	m->nlisteners = 1;
+	if (m->run->secret) /* TCP: of this namespace, where its clients may be */
+		m->diag_fd = netlink_diag_open();
 	r = limit_check(e);
 	if (r == 0)
 		r = nursery_begin(m, true, e);
@@ -610,6 +612,7 @@ static void finish(struct monitor *m, int status)
 	entry_remove(&m->entry);
 	nursery_kill(m);
 	(void)conn_table_drain(&m->conns, conn_shut, m);
+	record_flood_end(m);
 	lost = audit_lost(m->audit, NULL);
 	record_event(m, "exit",
 		     lost ? json_pack("{s:i, s:I, s:o*}", "status", status, "lost",

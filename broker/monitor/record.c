@@ -107,6 +107,29 @@ void record_deny(struct monitor *m, uint64_t serial, unsigned proto, const char 
 	(void)record(m, &rec, false);
 }
 
+void record_flood_end(struct monitor *m)
+{
+	if (m->strangers > STRANGERS_MAX)
+		record_event(m, "strangers_refused",
+			     json_pack("{s:I}", "count",
+				       (json_int_t)(m->strangers - STRANGERS_MAX)));
+	m->strangers = 0;
+}
+
+bool record_is_flood(struct monitor *m, enum reason reason)
+{
+	double now = ev_now(m->loop);
+
+	if (!m->run->secret || (reason != REASON_PROXY_AUTH && reason != REASON_HEAD_TIMEOUT &&
+				reason != REASON_CONNECTION_LIMIT))
+		return false;
+	if (now - m->strangers_at >= STRANGERS_S || now < m->strangers_at) {
+		record_flood_end(m);
+		m->strangers_at = now;
+	}
+	return ++m->strangers > STRANGERS_MAX;
+}
+
 void record_end(struct monitor *m, const struct conn *c, const struct msg_done *done,
 		enum reason reason)
 {

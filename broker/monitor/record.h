@@ -3,9 +3,13 @@
 #ifndef WEIR_BROKER_MONITOR_RECORD_H
 #define WEIR_BROKER_MONITOR_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/reason.h"
+
+#define STRANGERS_MAX 32
+#define STRANGERS_S 60.0
 
 struct audit_record;
 struct conn;
@@ -22,6 +26,12 @@ int record_allow(struct monitor *m, const struct conn *c);
 /** record_deny() - @host is canonical or escaped; @rule may be NULL */
 void record_deny(struct monitor *m, uint64_t serial, unsigned proto, const char *host,
 		 uint16_t port, enum reason reason, const struct policy_rule *rule);
+/** record_is_flood() - where strangers may connect (weir proxy on TCP), those who prove nothing get
+ * STRANGERS_MAX records of refusals a minute; the rest is counted, and told by one record when the
+ * minute is over. Return: true when this one is only counted */
+bool record_is_flood(struct monitor *m, enum reason reason);
+/** record_flood_end() - tell what was counted so far */
+void record_flood_end(struct monitor *m);
 /** record_end() - the end of an allowed connection; @done NULL: without counts of its own */
 void record_end(struct monitor *m, const struct conn *c, const struct msg_done *done,
 		enum reason reason);

@@ -22,6 +22,7 @@
 #include "hosts.h"
 #include "live.h"
 #include "notices.h"
+#include "orphan.h"
 #include "relay_out.h"
 #include "resolv.h"
 
@@ -80,6 +81,9 @@ struct monitor {
 
 	/* the sandbox */
 	int shim_sock, shim_pidfd, proc_fd, diag_fd;
+	struct orphan orphan;
+	double strangers_at; /* record_is_flood(): when the minute began */
+	uint64_t strangers;  /* refused since then */
 	pid_t shim_pid;
 	enum shim_state shim;
 	ev_io shim_io, shim_out, shim_exit_io;

@@ -112,7 +112,7 @@ static int allow(struct monitor *m, const struct question *q, uint32_t flags,
 struct judged {
 	struct addr addr[MSG_ADDRS_MAX];
 	size_t n;
-	uint32_t mask;
+	uint64_t mask;
 	enum reason reason;
 	const struct policy_rule *by;
 	struct addr refused; /* the first that was */
@@ -128,7 +128,7 @@ static void judge(struct monitor *m, const struct target *t, const struct policy
 						  monitor_is_own(m, &a[i]), &by);
 
 		if (r == REASON_NONE) {
-			j->mask |= 1u << i;
+			j->mask |= UINT64_C(1) << i;
 			j->addr[j->n++] = a[i];
 		} else if (!j->refused.family) {
 			j->refused = a[i];
@@ -291,7 +291,7 @@ static void judge_upstream(const struct addr *a, size_t n, struct judged *j)
 	*j = (struct judged){ .reason = REASON_UPSTREAM };
 	for (size_t i = 0; i < n; i++) {
 		if (may_be_upstream(&a[i])) {
-			j->mask |= 1u << i;
+			j->mask |= UINT64_C(1) << i;
 			j->addr[j->n++] = a[i];
 		}
 	}

@@ -13,6 +13,7 @@
 #include "broker/worker/conn.h"
 #include "broker/worker/reply.h"
 #include "broker/worker/to_monitor.h"
+#include "broker/worker/turn.h"
 #include "common/fd.h"
 #include "common/scope.h"
 
@@ -96,10 +97,14 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *t, int revents)
 /* Return: false when no further client should be taken now */
 static bool admit(struct worker *w, int fd)
 {
-	bool is_over = w->open >= accept_limit(w);
-	struct conn *c = conn_open(w, fd);
 	char text[MSG_TEXT_MAX + 1];
+	struct conn *c;
+	bool is_over;
 
+	if (w->open >= accept_limit(w) && w->config.secret[0])
+		turn_slot(w); /* whoever can reach the listener may fill it */
+	is_over = w->open >= accept_limit(w);
+	c = conn_open(w, fd);
 	if (!c) {
 		(void)close(fd);
 		return false;

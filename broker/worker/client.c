@@ -15,8 +15,10 @@
 #include "broker/worker/conn.h"
 #include "broker/worker/head_read.h"
 #include "broker/worker/http.h"
+#include "broker/worker/leave.h"
 #include "broker/worker/socks.h"
 #include "broker/worker/to_monitor.h"
+#include "broker/worker/turn.h"
 
 /* A refusal of weir's own, before anything could be asked, is on record before it is said. */
 static void reject_record(struct conn *c, const struct msg_reject *r)
@@ -42,6 +44,12 @@ static void reject(struct conn *c, enum reason reason, const char *what, const c
 	conn_refuse(c, reason, what);
 }
 
+static void reject_secret(struct conn *c)
+{
+	reject(c, REASON_PROXY_AUTH,
+	       "this proxy wants the secret that its URL holds, and did not get it", "", 0);
+}
+
 static void socks_reject(struct conn *c, enum reason reason, enum socks_code code)
 {
 	struct msg_reject r = { .proto = PROTO_SOCKS5, .reason = (uint8_t)reason };
@@ -61,23 +69,32 @@ static void socks_reject(struct conn *c, enum reason reason, enum socks_code cod
 	conn_refuse(c, reason, "");
 }
 
-void client_timeout(struct conn *c)
+static void too_slow(struct conn *c, const char *what)
 {
 	const char *p = c->head ? c->head->data : "";
 
-	if (c->socks) {
+	if (c->socks)
 		socks_reject(c, REASON_HEAD_TIMEOUT, SOCKS_FAILURE);
-		return;
-	}
-	reject(c, REASON_HEAD_TIMEOUT, "the head of the request did not come within 10 s", p,
-	       c->head ? c->head->end : 0);
+	else
+		reject(c, REASON_HEAD_TIMEOUT, what, p, c->head ? c->head->end : 0);
+}
+
+void client_timeout(struct conn *c)
+{
+	too_slow(c, "the head of the request did not come within 10 s");
+}
+
+void client_evict(struct conn *c)
+{
+	too_slow(c,
+		 "the rest of the request's head was waited for longest, and others need the room");
 }
 
 void client_again(struct conn *c)
 {
 	c->is_started = c->is_head_method = false;
 	conn_state(c, CONN_HEAD);
-	conn_read_again(c);
+	leave_forget(c);
 	conn_timer(c, IDLE_S);
 	conn_arm(c, CLIENT, EV_READ);
 }
@@ -90,19 +107,13 @@ static void ask(struct conn *c, const struct asked *a)
 		.literal6 = a->is_bracketed,
 	};
 
-	c->deal = pool_get(&c->w->deals);
-	if (!c->deal) {
+	if (!turn_deal(c, a)) {
 		conn_park(c);
 		return;
 	}
-	memset(c->deal, 0, offsetof(struct deal, text));
-	c->deal->text[0] = c->deal->private_text[0] = '\0';
-	c->deal->naddr = c->deal->next = 0;
-	c->deal->is_set_up = false;
-	c->deal->conn = c;
 	conn_arm(c, CLIENT, 0);
 	conn_timer(c, 0);
-	conn_watch_hup(c);
+	leave_watch(c);
 	if (c->proto == PROTO_CONNECT) { /* nothing of its head is passed on */
 		if (!c->head && head_consume(c->side[CLIENT].io.fd, c->head_len) < 0) {
 			conn_reset(c, REASON_INTERNAL);
@@ -145,8 +156,7 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 
 	if (c->w->config.secret[0] && !(fault == HEAD_OK && auth_ok(&h, c->w->config.secret))) {
 		c->is_head_method = fault == HEAD_OK && slice_is(h.method, "HEAD");
-		reject(c, REASON_PROXY_AUTH,
-		       "this proxy wants the secret that its URL holds, and did not get it", "", 0);
+		reject_secret(c);
 		return;
 	}
 	if (fault != HEAD_OK) {
@@ -236,9 +246,11 @@ static void socks_ready(struct conn *c)
 	c->proto = PROTO_SOCKS5;
 	do {
 		r = c->socks == SOCKS_GREETING ? socks_greeted(c) : socks_asked(c);
-	} while (r > 0);
+	} while (r > 0 || (r == -ENOBUFS && turn_evict(c, SOCKS_REQUEST_MAX)));
 	if (r == -ENOBUFS)
 		conn_park(c);
+	else if (r == 0)
+		turn_head(c);
 	else if (r < 0 && r != -ECANCELED)
 		conn_close(c, r == -ECONNRESET ? REASON_CLIENT_RESET : REASON_CLOSED);
 }
@@ -250,7 +262,9 @@ static void head_failed(struct conn *c, int error)
 	if (error == -EPROTO && c->w->in[0] == SOCKS_VERSION && c->num == 0) {
 		c->socks = SOCKS_GREETING;
 		socks_ready(c);
-	} else if (error == -EPROTO)
+	} else if (c->w->config.secret[0] && (error == -EPROTO || error == -EMSGSIZE))
+		reject_secret(c);
+	else if (error == -EPROTO)
 		reject(c, REASON_BAD_REQUEST,
 		       "the request is malformed: it does not begin with a method", "", 0);
 	else if (error == -EMSGSIZE)
@@ -271,14 +285,18 @@ void client_ready(struct conn *c)
 		socks_ready(c);
 		return;
 	}
-	got = head_read(c->w, c->side[CLIENT].io.fd, &c->head, &r);
+	do {
+		got = head_read(c->w, c->side[CLIENT].io.fd, &c->head, &r);
+	} while (got == -ENOBUFS && turn_evict(c, r.need));
 	if (r.is_begun && !c->is_started) {
 		c->is_started = true;
 		conn_timer(c, HEAD_S);
 	}
 	if (got < 0) {
 		head_failed(c, got);
-	} else if (got > 0) {
+	} else if (got == 0) {
+		turn_head(c);
+	} else {
 		c->head_len = (uint32_t)r.n;
 		judge_head(c, r.p, r.n);
 	}

@@ -9,6 +9,8 @@ struct conn;
 void client_ready(struct conn *c);
 /** client_timeout() - the head did not come in time: 408 */
 void client_timeout(struct conn *c);
+/** client_evict() - others need what its head waits in: 408 as well */
+void client_evict(struct conn *c);
 /** client_again() - an exchange is over and the client is kept: wait for its next request */
 void client_again(struct conn *c);
 

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -19,17 +18,18 @@
 #include "broker/worker/dns.h"
 #include "broker/worker/head_read.h"
 #include "broker/worker/http.h"
+#include "broker/worker/leave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/reply.h"
 #include "broker/worker/socks.h"
 #include "broker/worker/to_monitor.h"
+#include "broker/worker/turn.h"
 #include "broker/worker/upstream.h"
 #include "common/scope.h"
 
+#define UNPARK_LOOK 256 /* parked connections looked at each time */
 #define FDS_KEPT                                                                                   \
 	64 /* descriptors that are no connection's: listeners, pipes come out of the rest */
-
-static void on_sweep(struct ev_loop *loop, ev_timer *t, int revents);
 
 int conns_init(struct worker *w)
 {
@@ -56,8 +56,8 @@ int conns_init(struct worker *w)
 	w->next_num = w->next_serial = 1;
 	TAILQ_INIT(&w->all);
 	TAILQ_INIT(&w->parked);
-	TAILQ_INIT(&w->pending);
-	ev_init(&w->sweep, on_sweep);
+	leave_init(w);
+	turn_init(w);
 	r = pool_init(&w->conns, sizeof(struct conn), cap + CONNS_OVER);
 	r = r < 0 ? r : pool_init(&w->deals, sizeof(struct deal), DEALS_MAX);
 	r = r < 0 ? r : pool_init(&w->https, sizeof(struct http), cap);
@@ -145,7 +145,9 @@ static void on_timer(struct ev_loop *loop, ev_timer *t, int revents)
 			conn_close(c, REASON_IDLE);
 		break;
 	case CONN_PARKED:
-		conn_refuse(c, REASON_CONNECTION_LIMIT, "weir is busy: no room for this request");
+		conn_refuse(c, REASON_CONNECTION_LIMIT,
+			    c->share ? "weir is busy: too many others wait for the same host"
+				     : "weir is busy: no room for this request");
 		break;
 	case CONN_RESOLVING:
 	case CONN_WAITING:
@@ -184,6 +186,7 @@ struct conn *conn_open(struct worker *w, int fd)
 	ev_init(&c->timer, on_timer);
 	TAILQ_INSERT_TAIL(&w->all, c, all);
 	c->state = CONN_HEAD;
+	turn_fresh(c);
 	return c;
 }
 
@@ -265,89 +268,9 @@ void conn_state(struct conn *c, enum conn_state state)
 {
 	if (c->state == CONN_PARKED)
 		TAILQ_REMOVE(&c->w->parked, c, wait);
+	if (state != CONN_HEAD)
+		turn_leave(c);
 	c->state = (uint8_t)state;
-}
-
-/* Only a reset (or an end that both sides agreed on) is reported: no event is asked for. */
-static void hup_add(struct conn *c)
-{
-	struct worker *w = c->w;
-	struct epoll_event ev = {
-		.events = EPOLLONESHOT,
-		.data.u64 = (uint64_t)pool_index(&w->conns, c) << 32 | c->serial,
-	};
-
-	if (epoll_ctl(w->hup, EPOLL_CTL_ADD, c->side[CLIENT].io.fd, &ev) == 0)
-		c->is_hup_watched = true;
-}
-
-static void pending_leave(struct conn *c)
-{
-	if (c->is_pending)
-		TAILQ_REMOVE(&c->w->pending, c, pending);
-	c->is_pending = false;
-}
-
-static void on_sweep(struct ev_loop *loop, ev_timer *t, int revents)
-{
-	struct worker *w = container_of(t, struct worker, sweep);
-	struct conn *c;
-
-	(void)revents;
-	while ((c = TAILQ_FIRST(&w->pending))) {
-		pending_leave(c);
-		hup_add(c);
-	}
-	ev_timer_stop(loop, t);
-}
-
-void conn_watch_hup(struct conn *c)
-{
-	struct worker *w = c->w;
-
-	if (c->is_hup_watched || c->is_pending)
-		return;
-	c->is_pending = true;
-	TAILQ_INSERT_TAIL(&w->pending, c, pending);
-	if (!ev_is_active(&w->sweep)) {
-		ev_timer_set(&w->sweep, SWEEP_S, 0.);
-		ev_timer_start(w->loop, &w->sweep);
-	}
-}
-
-void conn_read_again(struct conn *c)
-{
-	pending_leave(c);
-}
-
-/* A reset leaves an error, an orderly end of both directions does not. */
-static bool is_lost(struct conn *c)
-{
-	int error = 0;
-	socklen_t len = sizeof(error);
-
-	if (c->state == CONN_LINGER || c->state == CONN_HEAD)
-		return false; /* read anyway */
-	return getsockopt(c->side[CLIENT].io.fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 ||
-	       error != 0;
-}
-
-void conn_on_hup(struct ev_loop *loop, ev_io *io, int revents)
-{
-	struct worker *w = container_of(io, struct worker, hup_io);
-	struct epoll_event ev[64];
-	int n = epoll_wait(w->hup, ev, ARRAY_LEN(ev), 0);
-
-	(void)loop;
-	(void)revents;
-	for (int i = 0; i < n; i++) {
-		struct conn *c = pool_at(&w->conns, (uint32_t)(ev[i].data.u64 >> 32));
-
-		if (!c || c->w != w || c->serial != (uint32_t)ev[i].data.u64)
-			continue;
-		if (is_lost(c))
-			conn_reset(c, REASON_CLIENT_RESET);
-	}
 }
 
 /* ---- waiting for room ---- */
@@ -359,24 +282,41 @@ void conn_park(struct conn *c)
 		return;
 	c->state = CONN_PARKED;
 	TAILQ_INSERT_TAIL(&c->w->parked, c, wait);
-	conn_watch_hup(c);
-	accept_pause_full(c->w);
+	leave_watch(c);
+	if (!c->share)
+		accept_pause_full(c->w);
+}
+
+static void unpark(struct conn *c)
+{
+	c->share = 0;
+	conn_state(c, CONN_HEAD);
+	conn_arm(c, CLIENT, EV_READ);
+	/* its bytes may all be here already: then no event would come */
+	ev_feed_event(c->w->loop, &c->side[CLIENT].io, EV_READ);
 }
 
 void conn_unpark(struct worker *w)
 {
 	uint32_t room = w->deals.max - w->deals.used;
-	struct conn *c;
+	bool is_short = false;
+	struct conn *c, *next;
 
 	if (w->bufs.small.max - w->bufs.small.used < room)
 		room = w->bufs.small.max - w->bufs.small.used;
-	while (room-- > 0 && (c = TAILQ_FIRST(&w->parked))) {
-		conn_state(c, CONN_HEAD);
-		conn_arm(c, CLIENT, EV_READ);
-		/* its bytes may all be here already: then no event would come */
-		ev_feed_event(w->loop, &c->side[CLIENT].io, EV_READ);
+	c = TAILQ_FIRST(&w->parked);
+	for (int i = 0; c && i < UNPARK_LOOK; i++, c = next) {
+		next = TAILQ_NEXT(c, wait);
+		if (c->share && !turn_has_share(w, c->share - 1u))
+			continue;
+		if (room > 0) {
+			room--;
+			unpark(c);
+		} else {
+			is_short = is_short || !c->share;
+		}
 	}
-	if (TAILQ_EMPTY(&w->parked))
+	if (!is_short)
 		accept_resume_full(w);
 }
 
@@ -385,8 +325,7 @@ void conn_deal_put(struct conn *c)
 	if (!c->deal)
 		return;
 	dial_stop(c->deal);
-	pool_put(&c->w->deals, c->deal);
-	c->deal = NULL;
+	turn_deal_put(c);
 	conn_unpark(c->w);
 }
 
@@ -481,7 +420,7 @@ static void conn_gone(struct conn *c, enum reason reason, bool is_reset)
 	conn_drop(c, reason, is_reset);
 	side_close(w, &c->side[CLIENT], is_reset);
 	ev_timer_stop(w->loop, &c->timer);
-	pending_leave(c);
+	leave_forget(c);
 	TAILQ_REMOVE(&w->all, c, all);
 	if (c->is_counted)
 		w->open--;

@@ -46,12 +46,6 @@ void conn_arm(struct conn *c, enum which which, int events);
 void conn_timer(struct conn *c, double after);
 /** conn_state() - change state; the io watchers stay as they are */
 void conn_state(struct conn *c, enum conn_state state);
-/** conn_watch_hup() - hear of a reset even while the client is not read: within SWEEP_S, so that
- * what is answered at once costs nothing */
-void conn_watch_hup(struct conn *c);
-/** conn_read_again() - the client is read: no need to watch it in another way */
-void conn_read_again(struct conn *c);
-void conn_on_hup(struct ev_loop *loop, ev_io *io, int revents);
 
 /** conn_refuse() - answer with weir's own text and close gently
  * @what: first line of the body */

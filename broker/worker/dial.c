@@ -55,13 +55,13 @@ void dial_candidates(struct conn *c, const struct addr *addr, size_t n)
 		dial_start(c);
 }
 
-void dial_mask(struct conn *c, uint32_t mask)
+void dial_mask(struct conn *c, uint64_t mask)
 {
 	struct deal *d = c->deal;
 	uint8_t n = 0;
 
 	for (uint8_t i = 0; i < d->naddr; i++) {
-		if (mask & 1u << i)
+		if (mask >> i & 1)
 			d->addr[n++] = d->addr[i];
 	}
 	d->naddr = n;

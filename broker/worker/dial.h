@@ -14,7 +14,7 @@ struct deal;
  * or let the monitor choose. May end the connection */
 void dial_candidates(struct conn *c, const struct addr *addr, size_t n);
 /** dial_mask() - the monitor's choice among the candidates, not empty */
-void dial_mask(struct conn *c, uint32_t mask);
+void dial_mask(struct conn *c, uint64_t mask);
 /** dial_start() - try c->deal->addr in turn. May end the connection */
 void dial_start(struct conn *c);
 /** dial_timeout() - DIAL_S is over: 504 */

@@ -4,7 +4,7 @@
  * An entry: FREE -> PENDING (connections wait on it) -> READY until its TTL is over -> FREE.
  * Two queries a name, one a family: when one has addresses the other gets DELAY_S more, so that a
  * server which never answers for IPv6 costs nobody anything (RFC 8305 section 3).
- * Bounds: ENTRIES_MAX names, MSG_ADDRS_MAX addresses each, TTL_MAX_S; connections beyond
+ * Bounds: ENTRIES_MAX names, MSG_ADDRS_MAX addresses each (public ones before others), TTL_MAX_S; connections beyond
  * ENTRIES_MAX pending names wait in a queue. */
 #include "broker/worker/dns.h"
 
@@ -286,20 +286,46 @@ static void addr_add(struct addr *list, uint8_t *n, const struct addr *a)
 		if (addr_eq(&list[i], a))
 			return;
 	}
-	if (*n < MSG_ADDRS_MAX)
+	if (*n < MSG_ADDRS_MAX) {
 		list[(*n)++] = *a;
+		return;
+	}
+	/* private addresses in front cannot hide a public one */
+	for (size_t i = addr_class_of(a) == ADDR_PUBLIC ? *n : 0; i > 0; i--) {
+		if (addr_class_of(&list[i - 1]) != ADDR_PUBLIC) {
+			list[i - 1] = *a;
+			return;
+		}
+	}
 }
 
-/* RFC 8305 section 4: IPv6 first, then one of each family in turn. */
+static void merge(struct dns_entry *e, bool is_public)
+{
+	size_t at[ARRAY_LEN(e->half)] = { 0 };
+	bool is_more = true;
+
+	while (is_more) {
+		is_more = false;
+		for (size_t f = 0; f < ARRAY_LEN(e->half); f++) {
+			const struct half *h = &e->half[f];
+
+			while (at[f] < h->naddr &&
+			       (addr_class_of(&h->addr[at[f]]) == ADDR_PUBLIC) != is_public)
+				at[f]++;
+			if (at[f] >= h->naddr)
+				continue;
+			addr_add(e->addr, &e->naddr, &h->addr[at[f]++]);
+			is_more = true;
+		}
+	}
+}
+
+/* RFC 8305 section 4: IPv6 first, then one of each family in turn; public ones before others. */
 static void entry_merge(struct dns_entry *e)
 {
 	e->naddr = 0;
-	for (size_t i = 0; i < MSG_ADDRS_MAX; i++) {
-		for (size_t f = 0; f < ARRAY_LEN(e->half); f++) {
-			if (i < e->half[f].naddr)
-				addr_add(e->addr, &e->naddr, &e->half[f].addr[i]);
-		}
-	}
+	merge(e, true);
+	merge(e, false);
 }
 
 static bool is_asking(const struct dns_entry *e)

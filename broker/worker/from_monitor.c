@@ -12,6 +12,7 @@
 #include "broker/worker/conn.h"
 #include "broker/worker/dial.h"
 #include "broker/worker/dns.h"
+#include "broker/worker/leave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/to_monitor.h"
 #include "common/fd.h"
@@ -104,7 +105,8 @@ static int on_dial(struct worker *w, struct conn *c, struct msg_rd *r, const int
 	(void)w;
 	(void)fds;
 	(void)nfds;
-	if (msg_get_dial(r, &m) < 0 || m.reason >= REASON_COUNT || m.mask >> c->deal->naddr != 0)
+	if (msg_get_dial(r, &m) < 0 || m.reason >= REASON_COUNT ||
+	    (c->deal->naddr < 64 && m.mask >> c->deal->naddr != 0))
 		return -EBADMSG;
 	if (m.mask) {
 		dial_mask(c, m.mask);
@@ -123,6 +125,18 @@ static int on_cut(struct worker *w, struct conn *c, struct msg_rd *r, const int 
 	if (rd_end(r) < 0)
 		return -EBADMSG;
 	conn_reset(c, REASON_CUT);
+	return 0;
+}
+
+static int on_orphan(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds,
+		     size_t nfds)
+{
+	(void)w;
+	(void)fds;
+	(void)nfds;
+	if (rd_end(r) < 0)
+		return -EBADMSG;
+	leave_orphaned(c);
 	return 0;
 }
 
@@ -183,8 +197,9 @@ static const struct rule {
 	/* type        in states          bytes          fds   handler */
 	{ MSG_CONFIG,  NO_CONN,        19, MSG_MAX,          0, 0, on_config },
 	{ MSG_VERDICT, IN(CONN_ASKED), 17, MSG_MAX,          0, 0, on_verdict },
-	{ MSG_DIAL,    IN(CONN_WAITING), 7, 7 + MSG_TEXT_MAX, 0, 0, on_dial },
+	{ MSG_DIAL,    IN(CONN_WAITING), 11, 11 + MSG_TEXT_MAX, 0, 0, on_dial },
 	{ MSG_CUT,     ANY_CONN,       0, 0,                 0, 0, on_cut },
+	{ MSG_ORPHAN,  ANY_CONN,       0, 0,                 0, 0, on_orphan },
 	{ MSG_LISTEN,  NO_CONN,        0, 0,                 1, 2, on_listen },
 	{ MSG_STOP,    NO_CONN,        0, 0,                 0, 0, on_stop },
 };

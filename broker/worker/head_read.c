@@ -58,6 +58,7 @@ static int read_first(struct worker *w, int fd, struct buf **buf, struct head_re
 		r->peeked = got;
 		return 1;
 	}
+	r->need = got;
 	*buf = buf_get(&w->bufs, got);
 	if (!*buf)
 		return -ENOBUFS;
@@ -73,10 +74,13 @@ static int read_first(struct worker *w, int fd, struct buf **buf, struct head_re
 static int read_next(struct worker *w, int fd, struct buf **buf, struct head_read *r, size_t got)
 {
 	size_t have = (*buf)->end, end, take;
-	int room = buf_grow(&w->bufs, buf, have + got <= HEAD_MAX + 1 ? have + got : HEAD_MAX + 1);
-	struct buf *b = *buf;
+	struct buf *b;
+	int room;
 
 	r->is_begun = true;
+	r->need = have + got <= HEAD_MAX + 1 ? have + got : HEAD_MAX + 1;
+	room = buf_grow(&w->bufs, buf, r->need);
+	b = *buf;
 	if (room < 0)
 		return room;
 	if (got > b->room - have)

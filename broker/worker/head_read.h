@@ -16,6 +16,7 @@ struct head_read {
 	const char *p; /* the head, complete */
 	size_t n;
 	size_t peeked; /* bytes at p when the head is still in the socket, else n */
+	size_t need;   /* -ENOBUFS: bytes of room that were lacking */
 	bool is_begun; /* at least one byte is there */
 };
 

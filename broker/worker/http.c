@@ -19,6 +19,7 @@
 #include "broker/worker/client.h"
 #include "broker/worker/conn.h"
 #include "broker/worker/head_read.h"
+#include "broker/worker/leave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/rewrite.h"
 #include "broker/worker/upstream.h"
@@ -430,7 +431,7 @@ void http_begin(struct conn *c)
 		return;
 	}
 	buf_put(&c->w->bufs, &c->head);
-	conn_watch_hup(c);
+	leave_watch(c);
 	if (out_send(c, ORIGIN, (size_t)len, NULL, 0) < 0)
 		(void)up_broken(c);
 	c->side[CLIENT].wait = c->side[ORIGIN].wait = EV_READ;

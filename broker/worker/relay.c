@@ -20,6 +20,7 @@
 #include "broker/worker/conn.h"
 #include "broker/worker/head_read.h"
 #include "broker/worker/hello.h"
+#include "broker/worker/leave.h"
 #include "broker/worker/socks.h"
 #include "common/escape.h"
 
@@ -375,7 +376,7 @@ void relay_ready(struct conn *c, enum which which, int revents)
 void relay_open(struct conn *c)
 {
 	conn_state(c, CONN_TUNNEL);
-	conn_read_again(c);
+	leave_forget(c);
 	conn_deal_put(c);
 	c->side[CLIENT].wait = c->side[ORIGIN].wait = EV_READ;
 	c->side[CLIENT].full = c->side[ORIGIN].full = 0;

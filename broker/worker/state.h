@@ -21,6 +21,7 @@
 #define CONNS_MAX 65536 /* clients, whatever CONFIG says */
 #define CONNS_OVER 16	/* more, only to be told 503 */
 #define DEALS_MAX 1024	/* questions and dials under way; more wait unread */
+#define SHARES 1024	/* targets that are told apart, by a hash */
 #define PIPES_MAX 64	/* pooled pipes for splice */
 #define PEEK_MAX (HEAD_MAX + 1)
 #define REWRITE_ROOM 2048 /* Host; http://HOST:PORT and credentials for an upstream */
@@ -32,7 +33,7 @@ extern double clock_scale; /* WEIR_TEST_CLOCK: a test need not wait for a minute
 #define HEAD_S (10. * clock_scale) /* a head, from its first byte */
 #define IDLE_S (60. * clock_scale) /* no byte yet, or nothing between two requests */
 #define DIAL_S (30. * clock_scale) /* from the verdict to the connection, DNS included */
-#define SWEEP_S 0.1		   /* a client that is not read for longer is watched for a reset */
+#define SWEEP_S 0.1		   /* a client that is not read for longer is watched for its end */
 #define LINGER_S 2.		   /* after a refusal */
 #define LINGER_BYTES 262144
 #define STOP_S 0.3 /* STOP: what is under way may still be said */
@@ -93,6 +94,7 @@ struct deal {
 	char text[MSG_TEXT_MAX + 1], private_text[MSG_TEXT_MAX + 1];
 	struct addr addr[MSG_ADDRS_MAX];
 	uint8_t naddr, next;
+	uint16_t share; /* 0 to SHARES - 1 */
 	bool is_set_up; /* the attempts are set up */
 	int last_errno; /* of an attempt that failed */
 	ev_timer stagger;
@@ -130,7 +132,7 @@ enum socks_step { SOCKS_NONE, SOCKS_GREETING, SOCKS_REQUEST };
 
 struct conn {
 	struct worker *w;
-	TAILQ_ENTRY(conn) all, wait, pending;
+	TAILQ_ENTRY(conn) all, wait, pending, turn;
 	struct conn *next_num; /* in the table of conn numbers */
 	struct side side[2];
 	ev_timer timer;
@@ -150,9 +152,11 @@ struct conn {
 	bool is_asked, is_allowed, is_dialed;
 	bool is_over; /* one of the CONNS_OVER */
 	bool is_counted;
-	bool is_pending, is_hup_watched; /* see conn_watch_hup() */
-	bool is_head_method;		 /* HEAD: a refusal has no body */
-	bool is_sni_host;		 /* the tunnel's ClientHello names the verdict's host */
+	uint8_t leave;	     /* enum leave_state, see leave.c */
+	uint8_t turn_in;     /* enum turn, see turn.c */
+	uint16_t share;	     /* PARKED: 1 + the share that is used up, 0: none is */
+	bool is_head_method; /* HEAD: a refusal has no body */
+	bool is_sni_host;    /* the tunnel's ClientHello names the verdict's host */
 };
 _Static_assert(sizeof(struct conn) <= 512, "an idle tunnel costs at most 512 bytes");
 
@@ -179,15 +183,17 @@ struct worker {
 	struct pipe pipe[PIPES_MAX], *pipe_free[PIPES_MAX];
 	uint32_t npipe_free;
 	struct bufs bufs;
-	struct conn_list all, parked, pending;
-	struct conn **by_num; /* num_mask + 1 buckets */
+	struct conn_list all, parked, pending, halves;
+	struct conn_list fresh, heads; /* see turn.c */
+	uint16_t share[SHARES];	       /* deals that each target has */
+	struct conn **by_num;	       /* num_mask + 1 buckets */
 	uint32_t num_mask, next_num, next_serial;
 	uint32_t conns_cap; /* what the descriptor limit allows */
 	uint32_t open, over, accepted;
 	uint32_t count[COUNT_COUNT];
 
-	ev_timer sweep;
-	ev_io hup_io; /* an epoll set that reports resets of sockets that are not read */
+	ev_timer sweep, half_timer;
+	ev_io hup_io; /* an epoll set that reports the ends of sockets that are not read */
 	int hup;
 
 	ev_timer stats_timer, stop_timer;

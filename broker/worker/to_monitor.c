@@ -177,6 +177,13 @@ void gone_send(struct conn *c)
 	finish(c->w);
 }
 
+void half_send(struct conn *c, const struct msg_half *m)
+{
+	wr_open(&c->w->wr, MSG_HALF, c->num);
+	msg_put_half(&c->w->wr, m);
+	finish(c->w);
+}
+
 void stats_send(struct worker *w)
 {
 	struct msg_stats m = {

@@ -19,6 +19,7 @@ void candidates_send(struct conn *c, const struct msg_candidates *m);
 void dialed_send(struct conn *c, const struct addr *addr);
 void done_send(struct conn *c, enum reason reason);
 void gone_send(struct conn *c);
+void half_send(struct conn *c, const struct msg_half *m);
 void stats_send(struct worker *w);
 /** stats_count() - a limit was met once more */
 void stats_count(struct worker *w, enum msg_count what);

@@ -17,6 +17,7 @@
 #include "broker/worker/conn.h"
 #include "broker/worker/dns.h"
 #include "broker/worker/from_monitor.h"
+#include "broker/worker/leave.h"
 #include "broker/worker/misbehave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/serve.h"
@@ -78,7 +79,7 @@ static int loop_init(struct worker *w)
 	w->hup = epoll_create1(EPOLL_CLOEXEC);
 	if (w->hup < 0)
 		return -errno;
-	ev_io_init(&w->hup_io, conn_on_hup, w->hup, EV_READ);
+	ev_io_init(&w->hup_io, leave_on_event, w->hup, EV_READ);
 	ev_io_init(&w->monitor_in, from_monitor_ready, w->monitor, EV_READ);
 	ev_prepare_init(&prepare, on_prepare);
 	ev_io_start(w->loop, &w->hup_io);

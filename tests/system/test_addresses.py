@@ -126,6 +126,22 @@ def test_a7_two_records_one_private_only_the_public_one_is_dialled(net, answer):
     assert any(r.get("addr") == "93.184.216.34" for r in sb.records), sb.records
 
 
+@pytest.mark.parametrize("n", [16, 62, 200])
+@pytest.mark.parametrize("rules", [["many.example.org"], ["many.example.org", "10.9.9.9:81"],
+                                   ["many.example.org", "-10.0.0.0/8"]],
+                         ids=["plain", "address rule", "deny"])
+def test_a7_private_answers_in_front_do_not_hide_a_public_one(net, n, rules):
+    """all answers are classed (64 of them, public ones kept before others), as policy why says"""
+    net.dns.set("many.example.org", [f"10.9.{i}.1" for i in range(n)] + ["93.184.216.34"])
+    net.dns.truncated.add("many.example.org")
+    deny = [w for r in rules if r.startswith("-") for w in ("--deny", r[1:])]
+    with net.capture() as cap:
+        st, _, body, _ = ask(net, "many.example.org:80", *deny,
+                             allow=[r for r in rules if not r.startswith("-")])
+        assert st == 200 and body.endswith(b"public /\n"), (st, body)
+        assert {t[1] for t in cap.seen() if t[0] == "tcp" and t[2] != 53} == {"93.184.216.34"}, cap.tries
+
+
 def test_a7_no_query_leaves_for_a_denied_name(net):
     at = net.dns.mark()
     with net.capture() as cap:

@@ -259,7 +259,11 @@ def test_b4_memory_stays_flat(net, what):
             for i in range(200):
                 s = proxy(60); s.sendall(b"GET http://a/ HTTP/1.1\\r\\nX: "); held.append(s)
             for i in range(10):
-                for s in held: s.sendall(b"y")
+                for s in held:
+                    try:
+                        s.sendall(b"y")
+                    except OSError:
+                        pass	# its buffer went to a later one
                 time.sleep(0.05)
         """,
     }[what]
