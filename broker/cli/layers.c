@@ -341,6 +341,8 @@ static int load(const struct layers_options *o, struct surroundings *at, struct 
 
 	if (r == 0)
 		r = place_find(&at->place, &at->who, o->chdir, environ, e);
+	if (r == 0 && !o->no_sandbox)
+		r = place_check(&at->place, e);
 	if (r == 0)
 		r = weir_dirs_find(&at->dirs, &at->who, environ, e);
 	if (r == 0)

@@ -31,7 +31,8 @@ struct layers_options {
 	struct layers_flag *flags; /* the rest, --preset too, in the order given */
 	size_t nflags;
 	bool no_user_policy;
-	bool quiet; /* no notices on stderr */
+	bool quiet;	 /* no notices on stderr */
+	bool no_sandbox; /* nothing will be started in the working directory */
 };
 
 /** struct layers_source - one file of the policy as it was read last */

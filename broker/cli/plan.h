@@ -41,9 +41,12 @@ struct place {
 
 /**
  * place_find() - change to @dir (-C) when it is not NULL, then find P
- * Return: 0, or -errno with @e (the directory is deleted, or on /proc, /sys, /dev or /run) */
+ * Return: 0, or -errno with @e (the directory is deleted) */
 int place_find(struct place *p, const struct person *who, const char *dir, char *const *env,
 	       struct err *e);
+/** place_check() - may a sandbox start there? Return: 0, or -errno with @e (on /proc, /sys, /dev or
+ * /run) */
+int place_check(const struct place *p, struct err *e);
 void place_free(struct place *p);
 
 /** struct weir_dirs - weir's own directories as this environment names them; NULL where unset.

@@ -8,12 +8,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,6 +32,7 @@
 #include "policy/policy.h"
 
 #define BACKLOG 4096
+#define ENDS_MS 1000	/* a killed weir's worker holds the listener for a moment */
 #define SECRET_BYTES 24 /* 192 bits; 32 characters of base64url, none of them padding */
 
 static const char usage[] =
@@ -42,8 +46,10 @@ static const char example[] = "\n"
 /* What is listened on, and how it is undone. */
 struct place_at {
 	int fd;
-	int dir;		 /* of the unix socket, or -1 */
-	char name[108];		 /* in @dir */
+	int dir;	/* of the unix socket, or -1 */
+	char name[108]; /* in @dir */
+	int self;	/* the socket under that name, or -1; as long as it is open, no other
+				  * file has its number */
 	char url[PATH_MAX + 64]; /* with the secret */
 	char secret[2 * SECRET_BYTES];
 };
@@ -87,6 +93,15 @@ static int dir_open(const char *path, struct err *e)
 	return take_fd(&fd);
 }
 
+/* Whoever listens where @fd was connected to: is it about to end? Then what it did not take, or took,
+ * is hung up. */
+static bool ends_soon(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = 0 }; /* POLLHUP and POLLERR come unasked */
+
+	return poll(&p, 1, ENDS_MS) > 0;
+}
+
 /* A socket that nobody serves is what a killed weir left. */
 static int stale_remove(const struct place_at *at, const struct sockaddr_un *sun, const char *path,
 			struct err *e)
@@ -101,7 +116,8 @@ static int stale_remove(const struct place_at *at, const struct sockaddr_un *sun
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_set(e, errno, "make a socket");
-	if (connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0 || errno != ECONNREFUSED)
+	if (connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0 ? !ends_soon(fd)
+									 : errno != ECONNREFUSED)
 		return err_set(e, 0, "'%s' is in use by another program", path);
 	if (unlinkat(at->dir, at->name, 0) < 0 && errno != ENOENT)
 		return err_set(e, errno, "remove the old '%s'", path);
@@ -129,6 +145,10 @@ static int listen_unix(struct place_at *at, const char *path, struct err *e)
 
 	if (r < 0)
 		return r;
+	for (const char *c = full; *c; c++) {
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			return err_set(e, 0, "--listen 'unix:%s' holds a control character", path);
+	}
 	slash = strrchr(full, '/');
 	if (slash == full || slash[1] == '\0' || strlen(slash + 1) >= sizeof(at->name) - 32) {
 		err_set(e, 0, "--listen 'unix:%s' is not the path of a socket", path);
@@ -143,20 +163,29 @@ static int listen_unix(struct place_at *at, const char *path, struct err *e)
 	(void)snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/%.75s", at->dir,
 		       at->name);
 	r = stale_remove(at, &sun, path, e);
-	if (r < 0) {
-		at->name[0] = '\0'; /* not ours to remove */
+	if (r < 0)
 		return r;
-	}
 	at->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	mask = umask(0177);
 	r = at->fd < 0 ? -1 : bind(at->fd, (const struct sockaddr *)&sun, sizeof(sun));
 	(void)umask(mask);
-	if (r < 0) {
-		r = err_set(e, errno, "listen on '%s'", path);
-		at->name[0] = '\0';
-		return r;
-	}
-	return listen(at->fd, BACKLOG) < 0 ? err_set(e, errno, "listen on '%s'", path) : 0;
+	if (r < 0)
+		return err_set(e, errno, "listen on '%s'", path);
+	at->self = openat(at->dir, at->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (at->self < 0 || listen(at->fd, BACKLOG) < 0)
+		return err_set(e, errno, "listen on '%s'", path);
+	return 0;
+}
+
+/* Another weir may have replaced it meanwhile: its socket stays. */
+static void unix_remove(const struct place_at *at)
+{
+	struct stat mine, there;
+
+	if (at->self >= 0 && fstat(at->self, &mine) == 0 &&
+	    fstatat(at->dir, at->name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
+		(void)unlinkat(at->dir, at->name, 0);
 }
 
 /* ---- TCP ---- */
@@ -202,6 +231,25 @@ static int secret_draw(char *out, size_t room, struct err *e)
 	return 0;
 }
 
+/* Once more when the one who has the port is about to end. Return: 0, or -1 with errno */
+static int tcp_bind(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	static const struct timeval limit = { .tv_sec = 1 };
+	SCOPED_FD int probe = -1;
+
+	if (bind(fd, sa, len) == 0)
+		return 0;
+	if (errno != EADDRINUSE)
+		return -1;
+	probe = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (probe < 0 || setsockopt(probe, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ||
+	    (connect(probe, sa, len) == 0 && !ends_soon(probe))) {
+		errno = EADDRINUSE;
+		return -1;
+	}
+	return bind(fd, sa, len);
+}
+
 static int listen_tcp(struct place_at *at, const struct options *o, struct err *e)
 {
 	static const int on = 1;
@@ -222,8 +270,8 @@ static int listen_tcp(struct place_at *at, const struct options *o, struct err *
 	len = addr_to_sockaddr(&a, port, &ss);
 	at->fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (at->fd < 0 || setsockopt(at->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-	    bind(at->fd, (const struct sockaddr *)&ss, len) < 0 || listen(at->fd, BACKLOG) < 0 ||
-	    getsockname(at->fd, (struct sockaddr *)&ss, &got) < 0)
+	    tcp_bind(at->fd, (const struct sockaddr *)&ss, len) < 0 ||
+	    listen(at->fd, BACKLOG) < 0 || getsockname(at->fd, (struct sockaddr *)&ss, &got) < 0)
 		return err_set(e, errno, "listen on '%s'", o->listen);
 	if (addr_from_sockaddr(&a, &port, (const struct sockaddr *)&ss) < 0)
 		return err_set(e, 0, "listen on '%s'", o->listen);
@@ -243,10 +291,9 @@ static void place_close(struct place_at *at)
 {
 	if (at->fd >= 0)
 		(void)close(at->fd);
-	if (at->dir >= 0 && at->name[0])
-		(void)unlinkat(at->dir, at->name, 0);
-	if (at->dir >= 0)
-		(void)close(at->dir);
+	unix_remove(at);
+	scope_close(&at->self);
+	scope_close(&at->dir);
 	sodium_memzero(at->secret, sizeof(at->secret));
 	sodium_memzero(at->url, sizeof(at->url));
 }
@@ -306,7 +353,7 @@ static int serve(const struct options *o, struct policy *policy, const struct su
 
 static int prepare(const struct options *o, struct err *e, int *status)
 {
-	struct place_at at = { .fd = -1, .dir = -1 };
+	struct place_at at = { .fd = -1, .dir = -1, .self = -1 };
 	struct policy *policy = NULL;
 	struct surroundings around = { 0 };
 	int r = layers_load(&o->layers, &policy, &around, e);
@@ -337,6 +384,7 @@ int cmd_proxy(int argc, char **argv)
 	int r, status = EXIT_WEIR;
 
 	options_init(&o);
+	o.layers.no_sandbox = true;
 	r = read_options(&o, argc, argv, &e);
 	if (r >= 0 && o.help) {
 		options_free(&o);

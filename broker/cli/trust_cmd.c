@@ -58,6 +58,8 @@ static int project_find(struct project *p, const char *dir, bool gone, struct er
 		r = weir_dirs_find(&p->dirs, &p->who, environ, e);
 	if (r == 0)
 		r = place_find(&p->place, &p->who, dir, environ, e);
+	if (r == 0)
+		r = place_check(&p->place, e);
 	if (r < 0 && gone && dir && dir[0] == '/' && access(dir, F_OK) < 0) {
 		p->place.project = strdup(dir);
 		r = p->place.project ? 0 : err_set(e, ENOMEM, "%s", dir);

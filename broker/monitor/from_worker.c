@@ -155,6 +155,35 @@ static void done_first(struct monitor *m, const struct conn *c, const struct msg
 	notices_refused(&m->notices, c->target.host, c->target.port, text);
 }
 
+/* An allowed host that was not reached: what the client is told in 502 or 504, in fewer words. */
+static void done_failed(struct monitor *m, const struct conn *c, const struct msg_done *done)
+{
+	static const struct {
+		enum reason reason;
+		const char *what;
+	} told[] = {
+		{ REASON_DNS_ERROR, "the name does not resolve" },
+		{ REASON_DNS_TIMEOUT, "no name server answers" },
+		{ REASON_CONNECT_REFUSED, "it refuses the connection" },
+		{ REASON_CONNECT_UNREACHABLE, "there is no route to it" },
+		{ REASON_CONNECT_TIMEOUT, "it does not answer" },
+		{ REASON_CONNECT_FAILED, "the connection fails" },
+		{ REASON_BAD_RESPONSE, "its answer is not HTTP" },
+		{ REASON_UPSTREAM, "the upstream proxy does not go there" },
+	};
+	char text[MSG_TEXT_MAX + 1];
+
+	for (size_t i = 0; i < ARRAY_LEN(told); i++) {
+		if (told[i].reason != done->reason)
+			continue;
+		(void)snprintf(text, sizeof(text),
+			       "weir: %s:%u is allowed but was not reached: %s (%s)\n",
+			       c->target.host, c->target.port, told[i].what,
+			       reason_name(done->reason));
+		notices_refused(&m->notices, c->target.host, c->target.port, text);
+	}
+}
+
 static int on_done(struct monitor *m, struct rx *rx)
 {
 	struct conn *c = rx->conn;
@@ -174,6 +203,7 @@ static int on_done(struct monitor *m, struct rx *rx)
 	} else {
 		record_end(m, c, &done, done.reason);
 		done_first(m, c, &done);
+		done_failed(m, c, &done);
 	}
 	conn_table_del(&m->conns, c);
 	monitor_check_done(m);

@@ -195,7 +195,8 @@ static enum step down_head(struct conn *c, const struct head_read *r)
 
 	if (head_scan_response(r->p, r->n, &head) != HEAD_OK ||
 	    frame_response(&f, r->p, r->n, c->is_head_method) < 0 ||
-	    (head.status == 101 && (!h->is_upgrade || !h->req.is_done)))
+	    (head.status == 101 && (!h->is_upgrade || !h->req.is_done)) ||
+	    (head.status < 200 && h->interim++ >= INTERIM_MAX))
 		return end_refuse(c, REASON_BAD_RESPONSE, "sent an answer that is not HTTP");
 	if (h->is_upstream && head.status == 407)
 		return end_refuse(c, REASON_UPSTREAM,
@@ -419,6 +420,7 @@ void http_begin(struct conn *c)
 		return;
 	}
 	conn_state(c, CONN_HTTP);
+	h->interim = 0;
 	h->is_broken = h->is_resp_started = h->is_resp_head_done = h->is_switched = false;
 	p = waiting_head(c);
 	len = p ? request_head(c, p, c->head_len) : -EBADMSG;

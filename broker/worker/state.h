@@ -23,6 +23,7 @@
 #define DEALS_MAX 1024	/* questions and dials under way; more wait unread */
 #define SHARES 1024	/* targets that are told apart, by a hash */
 #define PIPES_MAX 64	/* pooled pipes for splice */
+#define INTERIM_MAX 64	/* 1xx heads before the final one: an origin that sends more is none */
 #define PEEK_MAX (HEAD_MAX + 1)
 #define REWRITE_ROOM 2048 /* Host; http://HOST:PORT and credentials for an upstream */
 #ifdef WEIR_TEST
@@ -94,9 +95,10 @@ struct deal {
 	char text[MSG_TEXT_MAX + 1], private_text[MSG_TEXT_MAX + 1];
 	struct addr addr[MSG_ADDRS_MAX];
 	uint8_t naddr, next;
-	uint16_t share; /* 0 to SHARES - 1 */
-	bool is_set_up; /* the attempts are set up */
-	int last_errno; /* of an attempt that failed */
+	uint8_t interim; /* 1xx heads of the upstream proxy */
+	uint16_t share;	 /* 0 to SHARES - 1 */
+	bool is_set_up;	 /* the attempts are set up */
+	int last_errno;	 /* of an attempt that failed */
 	ev_timer stagger;
 	struct conn *conn;
 	struct attempt attempt[ATTEMPTS_MAX];
@@ -110,6 +112,7 @@ struct http {
 	struct buf *out[2];    /* by destination: the end of a head that was not taken at once */
 	struct buf *resp_head; /* a response head that came in pieces */
 	uint32_t requests;     /* that rode on this verdict */
+	uint8_t interim;       /* 1xx heads of this answer */
 	bool is_upgrade;
 	bool is_broken;	      /* the origin takes no more of the request */
 	bool is_resp_started; /* something was passed on: no refusal can follow */

@@ -108,8 +108,9 @@ void upstream_ready(struct conn *c)
 		return;
 	}
 	buf_put(&c->w->bufs, &c->head); /* 1xx: the answer follows */
-	if (h.status == 101)
-		refuse(c, "switched to another protocol unasked");
+	if (h.status == 101 || c->deal->interim++ >= INTERIM_MAX)
+		refuse(c, h.status == 101 ? "switched to another protocol unasked"
+					  : "sends interim answers without end");
 	else
 		ev_feed_event(c->w->loop, &c->side[ORIGIN].io, EV_READ);
 }

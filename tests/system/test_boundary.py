@@ -76,6 +76,20 @@ def test_a1_denied_host_is_told_once_on_stderr_and_not_with_q(web):
     assert "denied.example.net" not in r.errtext, r
 
 
+def test_an_allowed_host_that_is_not_reached_is_told_once_on_stderr_too(web):
+    """502 and 504: the client's own words are often fewer"""
+    curl = "curl -s http://allowed.example.org:9/; curl -s http://nowhere.example.org/"
+    cmd = ["--allow", "allowed.example.org:9", "--allow", "nowhere.example.org", "--", "sh", "-c",
+           f"{curl}; {curl}"]
+    r = web.run(*ROUTE, *cmd)
+    said = [ln for ln in r.errtext.splitlines() if "not reached" in ln]
+    assert len(said) == 2 and "allowed.example.org:9 is allowed but was not reached: it refuses the " \
+        "connection (connect_refused)" in said[0] and "nowhere.example.org:80" in said[1] and \
+        "does not resolve (dns_error)" in said[1], r
+    r = web.run("-q", *ROUTE, *cmd)
+    assert "not reached" not in r.errtext, r
+
+
 def test_a1_route_proxy_direct_connections_die_with_all_eight_variables_unset(web):
     with web.capture() as cap:
         r = web.run(*ROUTE, "--", "env", *UNSET, "curl", "-sS", "-m", "10", "-o", "/dev/null",

@@ -467,6 +467,26 @@ def test_expect_100_continue(sb, web):
     assert b"200" in got and web.a.requests[0].body == b"hello"
 
 
+def interims(n):
+    """an origin that says 103 so often before it answers, and the whole flood of it"""
+    def f(_req, c):
+        for _ in range(n):
+            c.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+    return f
+
+
+@pytest.mark.parametrize("n,ends", [(0, True), (64, True), (65, False), (100000, False)])
+def test_interim_answers_are_passed_on_but_not_without_end(sb, web, n, ends):
+    web.a.routes["/103"] = interims(n)
+    got = sb.py("s = proxy(); s.sendall(d); result = read_all(s)",
+                d=req("http://allowed.example.org/103", "GET", "Connection: close"))
+    assert got.endswith(b"\r\n\r\nok") == ends, got[-200:]
+    assert got.count(b"HTTP/1.1 103 ") <= 64
+    if ends:
+        assert got.count(b"HTTP/1.1 103 ") == n, got[:200]
+
+
 def test_an_early_401_in_the_middle_of_an_upload_reaches_the_client(sb, web):
     web.a.routes["/up"] = early(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n"
                                 b"Connection: close\r\n\r\nno")

@@ -295,6 +295,52 @@ def test_a_socket_in_use_is_refused_and_a_stale_one_replaced(net):
     assert r.status == 125 and "no socket" in r.errtext and net.read(path) == b"a file", r
 
 
+def test_a_killed_one_is_followed_at_once(net):
+    """its worker holds the listener for a moment: nobody has to wait and try again"""
+    for listen in (f"unix:{runtime(net)}/proxy", "127.0.0.1:0"):
+        with proxy(net, listen) as p:
+            again = listen if listen.startswith("unix:") else "127.0.0.1:%d" % where(p.url)[0][1]
+            held = hold(net, p.url)
+            os.kill(p.pid, signal.SIGKILL)
+            with proxy(net, again) as q:
+                assert q.stop().status == 0
+            held.close()
+            p.finish()
+
+
+def hold(world, url):
+    """a client that is connected when the proxy dies"""
+    unix = url.startswith("unix:")
+    s = world.make("host", socket.AF_UNIX if unix else socket.AF_INET, socket.SOCK_STREAM)
+    s.connect(str(world.path(url[5:])) if unix else where(url)[0])
+    return s
+
+
+def test_the_socket_of_a_successor_stays(net):
+    path = f"{runtime(net)}/proxy"
+    with proxy(net, f"unix:{path}") as p:
+        os.rename(net.path(path), net.path(path + ".old"))
+        with proxy(net, f"unix:{path}") as q:
+            assert p.stop().status == 0
+            assert stat.S_ISSOCK(os.stat(net.path(path)).st_mode)
+            q.stop()
+    assert not os.path.exists(net.path(path))
+
+
+def test_the_url_of_a_socket_is_one_line(net):
+    d = runtime(net)
+    r = net.weir("proxy", "--listen", f"unix:{d}/a\nb")
+    assert r.status == 125 and "control character" in r.errtext and r.out == b"", r
+    assert not os.listdir(net.path(d))
+
+
+def test_a_relative_socket_below_run_user(net):
+    """weir run starts nothing there; weir proxy runs no command"""
+    with proxy(net, "unix:rel", cwd=net.runtime) as p:
+        assert p.url == f"unix:{net.runtime}/rel"
+        assert p.stop().status == 0
+
+
 # ---- life and options ----
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])

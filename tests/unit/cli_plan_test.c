@@ -79,6 +79,7 @@ static int make(struct made *m, const char *cwd, const char *keyword, const char
 	(void)snprintf(word, sizeof(word), "%s", cmd);
 	if ((r = person_read(&m->who, env, e)) < 0 ||
 	    (r = place_find(&m->place, &m->who, at(cwd), env, e)) < 0 ||
+	    (r = place_check(&m->place, e)) < 0 ||
 	    (r = weir_dirs_find(&m->dirs, &m->who, env, e)) < 0)
 		return r;
 	ctx = (struct policy_context){ .home = m->who.home,
