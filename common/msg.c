@@ -446,6 +446,30 @@ int msg_get_listeners(struct msg_rd *r, struct msg_listeners *m)
 	return rd_end(r);
 }
 
+void msg_put_listen(struct msg_wr *w, const struct msg_listen *m)
+{
+	wr_u8(w, m->proto);
+	wr_u16(w, m->forward);
+}
+
+int msg_get_listen(struct msg_rd *r, struct msg_listen *m)
+{
+	m->proto = rd_u8(r);
+	m->forward = rd_u16(r);
+	return rd_end(r);
+}
+
+void msg_put_forward(struct msg_wr *w, const struct msg_forward *m)
+{
+	wr_u8(w, m->index);
+}
+
+int msg_get_forward(struct msg_rd *r, struct msg_forward *m)
+{
+	m->index = rd_u8(r);
+	return rd_end(r);
+}
+
 void msg_put_spawned(struct msg_wr *w, const struct msg_spawned *m)
 {
 	wr_u32(w, m->pid);

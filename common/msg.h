@@ -23,6 +23,7 @@
 #define MSG_REJECT_MAX 128 /* escaped bytes of a bad authority */
 #define MSG_AUTH_MAX 700   /* "USER:PASSWORD", 510 bytes at most, in base64 */
 #define MSG_SECRET_MAX 64
+#define MSG_FORWARDS_MAX 16 /* publish and reach lines of one sandbox */
 
 enum msg_type {
 	MSG_NONE,
@@ -50,15 +51,17 @@ enum msg_type {
 	MSG_ENDED,
 	/* shim -> monitor */
 	MSG_LISTENERS, /* 0-2 listeners, then sock_diag, then /proc: see struct msg_listeners */
+	MSG_FORWARD,   /* 1-2 descriptors: listeners for a reach line */
 	MSG_SPAWNED,
 	MSG_EXECFAIL,
-	MSG_SOCKETS,
+	MSG_SOCKETS, /* 0-2 descriptors: unconnected sockets, IPv4 first. Monitor -> worker too */
 	MSG_EXITED,
 	/* monitor -> shim */
 	MSG_SIGNAL,
 	/* worker -> monitor, monitor -> worker */
 	MSG_HALF,
 	MSG_ORPHAN,
+	MSG_WANT,
 	MSG_TYPE_COUNT
 };
 
@@ -66,6 +69,8 @@ enum msg_proto {
 	PROTO_CONNECT, /* HTTP CONNECT */
 	PROTO_HTTP,    /* absolute-form request */
 	PROTO_SOCKS5,
+	PROTO_PUBLISH, /* a client outside, for a port of the sandbox */
+	PROTO_REACH,   /* a client inside, for a port of the host's loopback */
 	PROTO_COUNT
 };
 
@@ -114,7 +119,8 @@ int wr_send(struct msg_wr *w, int sock, const int *fds, size_t nfds);
 
 /* ---- worker -> monitor ---- */
 
-/* ASK: may this connection go out? Answered by VERDICT, once. */
+/* ASK: may this connection go out? Answered by VERDICT, once. For PROTO_PUBLISH and PROTO_REACH @port
+ * is the number that LISTEN gave and @host the client's address, for the record only. */
 struct msg_ask {
 	uint8_t proto; /* enum msg_proto */
 	uint16_t port; /* host byte order, 1-65535 */
@@ -196,6 +202,7 @@ enum msg_verdict_flag {
 		4, /* send CANDIDATES and wait for DIAL; else the worker keeps public ones */
 	VERDICT_FIXED = 8,     /* addr[] is what to dial, checked by the monitor; no DNS */
 	VERDICT_LITERAL = 16,  /* the target is an address */
+	VERDICT_SOCKETS = 64,  /* wait for SOCKETS and connect these to addr[], by family */
 	VERDICT_UPSTREAM = 32, /* dial CONFIG's upstream instead and let it go on to the target;
 				* addr[], CANDIDATES and DIAL are then about the upstream */
 };
@@ -221,8 +228,15 @@ struct msg_dial {
 	uint8_t reason;		     /* when the mask is 0 */
 	char text[MSG_TEXT_MAX + 1]; /* refusal text when the mask is 0 */
 };
-/* CUT {}: reset this connection to both sides. ORPHAN {}: no process holds its client's socket. STOP {}: finish: send what is left to say, exit.
- * LISTEN {} + 1-2 listening descriptors, non-blocking. */
+/* LISTEN + 1-2 listening descriptors, non-blocking, for one thing. */
+struct msg_listen {
+	uint8_t proto;	  /* PROTO_CONNECT: the proxy; PROTO_PUBLISH, PROTO_REACH */
+	uint16_t forward; /* number of the publish or reach line, from 1; 0: the proxy */
+};
+/* CUT {}: reset this connection to both sides. ORPHAN {}: no process holds its client's socket.
+ * STOP {}: finish: send what is left to say, exit.
+ * SOCKETS {} + 0-2 unconnected sockets born inside the sandbox, IPv4 first: after a VERDICT with
+ * VERDICT_SOCKETS, once. None: they could not be made. */
 
 /* ---- monitor <-> nursery ---- */
 
@@ -247,6 +261,12 @@ struct msg_listeners {
 	uint8_t nlisten; /* 0-2: IPv4, IPv6 */
 	uint8_t has_diag, has_proc;
 };
+/* FORWARD + 1-2 listeners born inside: before LISTENERS, once for each reach line. */
+struct msg_forward {
+	uint8_t index; /* of the plan's reach ports */
+};
+/* WANT {}, monitor to shim: two unconnected TCP sockets, please. Answered in order, each by one
+ * SOCKETS {} + 0-2 descriptors, IPv4 first. */
 struct msg_spawned {
 	uint32_t pid; /* CMD, in the sandbox's pid namespace */
 };
@@ -286,6 +306,8 @@ MSG_PAIR(entry);
 MSG_PAIR(started);
 MSG_PAIR(ended);
 MSG_PAIR(listeners);
+MSG_PAIR(listen);
+MSG_PAIR(forward);
 MSG_PAIR(spawned);
 MSG_PAIR(execfail);
 MSG_PAIR(exited);

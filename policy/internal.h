@@ -140,6 +140,8 @@ enum keyword {
 	KEY_NESTED,
 	KEY_CACHE,
 	KEY_UPSTREAM,
+	KEY_PUBLISH,
+	KEY_REACH,
 	KEY_LOCK,
 	KEY_COUNT
 };
@@ -168,6 +170,7 @@ struct line {
 		struct policy_rule rule;
 		struct policy_grant grant;
 		struct policy_env env;
+		struct policy_forward forward;
 		const struct policy_preset *preset;
 		struct {
 			enum setting what;
@@ -200,6 +203,12 @@ int parse_flag(struct policy *p, const struct place *at, const char *keyword, co
 /** preset_find() - Return: NULL when no preset has that name */
 const struct policy_preset *preset_find(const char *name);
 
+/* ---- publish and reach lines: forward.c ---- */
+
+/** forward_parse() - @w: the @n words of the line; @f->kind is set */
+int forward_parse(const struct place *at, const struct word *w, size_t n, struct policy_forward *f,
+		  struct err *e);
+
 /* ---- the upstream line: upstream.c ---- */
 
 struct policy_except {
@@ -228,6 +237,7 @@ struct policy {
 	struct policy_grant *grants, **grants_end;
 	struct policy_grant *dotfiles, **dotfiles_end;
 	struct policy_env *envs, **envs_end;
+	struct policy_forward *forwards, **forwards_end;
 
 	struct policy_rule **index; /* power of two slots, chained through pattern->same */
 	uint32_t index_mask;

@@ -210,6 +210,8 @@ size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), 
 				break;
 			case KEY_ENV:
 			case KEY_DOTFILE:
+			case KEY_PUBLISH:
+			case KEY_REACH:
 			case KEY_INCLUDE:
 			case KEY_LOCK:
 			case KEY_COUNT:

@@ -181,6 +181,11 @@ static int line_add(struct merge *m, struct line *l)
 		*m->p->envs_end = &l->u.env;
 		m->p->envs_end = &l->u.env.next;
 		return 0;
+	case KEY_PUBLISH:
+	case KEY_REACH:
+		*m->p->forwards_end = &l->u.forward;
+		m->p->forwards_end = &l->u.forward.next;
+		return 0;
 	case KEY_INCLUDE:
 		if (l->origin.layer == LAYER_BUILTIN && !l->from && m->p->no_default)
 			return 0;

@@ -462,6 +462,15 @@ static int parse_upstream(struct parser *ps, struct line *l)
 	return l->origin.text ? set_to(l, SET_UPSTREAM, l->u.set.upstream->host != NULL) : -ENOMEM;
 }
 
+static int parse_forward(struct parser *ps, struct line *l)
+{
+	struct policy_forward *f = &l->u.forward;
+
+	f->kind = l->key == KEY_REACH ? FORWARD_REACH : FORWARD_PUBLISH;
+	f->rule = (struct policy_rule){ .verdict = POLICY_ALLOW, .origin = &l->origin };
+	return forward_parse(&ps->at, ps->w, ps->n, f, ps->e);
+}
+
 /* ---- the table ---- */
 
 static int parse_lock(struct parser *ps, struct line *l);
@@ -489,13 +498,14 @@ static const struct {
 	[KEY_NESTED] = { "nested", parse_nested, true },
 	[KEY_CACHE] = { "cache", parse_cache, true },
 	[KEY_UPSTREAM] = { "upstream", parse_upstream, true },
+	[KEY_PUBLISH] = { "publish", parse_forward, false },
+	[KEY_REACH] = { "reach", parse_forward, false },
 	[KEY_LOCK] = { "lock", parse_lock, false },
 };
 static_assert(ARRAY_LEN(keywords) == KEY_COUNT, "each keyword has its row");
 
 /* Keywords of later versions: an error by name until they are enforced. */
-static const char *const later_keywords[] = { "ask",   "socket",      "device", "publish",
-					      "reach", "ask-timeout", NULL };
+static const char *const later_keywords[] = { "ask", "socket", "device", "ask-timeout", NULL };
 
 static const char *const setting_names[] = {
 	[SET_NETWORK] = "network",

@@ -30,6 +30,7 @@ struct policy *policy_new(const struct policy_context *ctx)
 	p->grants_end = &p->grants;
 	p->dotfiles_end = &p->dotfiles;
 	p->envs_end = &p->envs;
+	p->forwards_end = &p->forwards;
 	p->ctx = *ctx;
 	p->ctx.home = keep_str(&p->arena, ctx->home);
 	p->ctx.cwd = keep_str(&p->arena, ctx->cwd);
@@ -122,6 +123,11 @@ const struct policy_rule *policy_rules(const struct policy *p)
 const struct policy_grant *policy_grants(const struct policy *p)
 {
 	return p->grants;
+}
+
+const struct policy_forward *policy_forwards(const struct policy *p)
+{
+	return p->forwards;
 }
 
 const struct policy_grant *policy_dotfiles(const struct policy *p)

@@ -73,6 +73,19 @@ struct policy_env {
 	struct policy_env *next;
 };
 
+/** struct policy_forward - one publish or reach line
+ * @addr: publish: where the host listens. reach: where the host is dialled, 127.0.0.1
+ * @port: publish: of the host, 0: any. reach: of the sandbox
+ * @to:   publish: of the sandbox. reach: of the host
+ * @rule: what a record names: an allow rule that is in no index and has no pattern */
+struct policy_forward {
+	enum policy_forward_kind { FORWARD_PUBLISH, FORWARD_REACH } kind;
+	struct addr addr;
+	uint16_t port, to;
+	struct policy_rule rule;
+	struct policy_forward *next;
+};
+
 /** struct policy_upstream - the proxy that allowed connections go through */
 struct policy_upstream {
 	const char *host; /* canonical, as in struct target; NULL: none */
@@ -145,6 +158,7 @@ enum policy_view policy_view(const struct policy *p);
 enum policy_home policy_home(const struct policy *p);
 enum policy_cache policy_cache(const struct policy *p);
 const struct policy_env *policy_envs(const struct policy *p);
+const struct policy_forward *policy_forwards(const struct policy *p);
 unsigned policy_connections(const struct policy *p); /* limit connections, default 4096 */
 unsigned policy_idle_s(const struct policy *p);	     /* limit idle, 0: none */
 enum policy_audit_sink policy_audit_sink(const struct policy *p);

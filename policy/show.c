@@ -59,6 +59,8 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 	case KEY_DENY:
 	case KEY_ENV:
 	case KEY_DOTFILE:
+	case KEY_PUBLISH:
+	case KEY_REACH:
 	case KEY_LOCK:
 	case KEY_COUNT:
 		break;
@@ -194,6 +196,9 @@ static int json_detail(json_t *o, const struct line *l)
 	} else if (l->key == KEY_READ || l->key == KEY_WRITE || l->key == KEY_HIDE ||
 		   l->key == KEY_DOTFILE) {
 		r |= json_object_set_new(o, "path", json_text(l->u.grant.path));
+	} else if (l->key == KEY_PUBLISH || l->key == KEY_REACH) {
+		r |= json_object_set_new(o, "port", json_integer(l->u.forward.port));
+		r |= json_object_set_new(o, "to", json_integer(l->u.forward.to));
 	}
 	return r;
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /** struct plan_grant - one directory or file of the host that appears inside */
@@ -32,12 +33,15 @@ struct plan_file {
 #define PLAN_LINKS_MAX 256
 #define PLAN_HIDDEN_MAX 1024
 #define PLAN_KEEP_MAX 64
+#define PLAN_REACH_MAX 16
 #define PLAN_MACHINE_ID_LEN 32
 
 struct sandbox_plan {
-	bool net_host;	/* network allow: stay in the host's network namespace */
-	bool nested;	/* the command may make namespaces and mounts of its own */
-	bool listeners; /* network allowlist: make 127.0.0.1:3128 and [::1]:3128 */
+	bool net_host;			/* network allow: stay in the host's network namespace */
+	bool nested;			/* the command may make namespaces and mounts of its own */
+	bool listeners;			/* network allowlist: make 127.0.0.1:3128 and [::1]:3128 */
+	uint16_t reach[PLAN_REACH_MAX]; /* ports to listen on besides, each for a reach line */
+	size_t nreach;
 	uid_t uid;
 	gid_t gid;
 	char *user, *group; /* names for passwd and group inside */

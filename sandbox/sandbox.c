@@ -55,6 +55,8 @@ struct child {
 	const struct sandbox_plan *plan;
 	int sock;
 	int listeners[2], nlisten;
+	int reach[PLAN_REACH_MAX][2]; /* listeners of the plan's reach ports, IPv4 first */
+	uint8_t nfds[PLAN_REACH_MAX];
 	int diag, proc;
 	struct pipes pipes;
 };
@@ -262,9 +264,14 @@ static int network_make(struct child *c, struct err *e)
 		return err_set(e, -r, "set the sandbox's loopback interface up");
 	if (!c->plan->listeners)
 		return 0;
-	if ((r = shim_listeners(c->listeners)) < 0)
+	if ((r = shim_listeners(SHIM_PORT, c->listeners)) < 0)
 		return err_set(e, -r, "listen on 127.0.0.1:%d inside", SHIM_PORT);
 	c->nlisten = r;
+	for (size_t i = 0; i < c->plan->nreach; i++) {
+		if ((r = shim_listeners(c->plan->reach[i], c->reach[i])) < 0)
+			return err_set(e, -r, "listen on 127.0.0.1:%u inside", c->plan->reach[i]);
+		c->nfds[i] = (uint8_t)r;
+	}
 	/* Without sock_diag in this kernel nobody knows who asked, and a client that left while a
 	 * dial was under way is noticed late; nothing else changes. */
 	c->diag = netlink_diag_open();
@@ -290,6 +297,12 @@ static int network_give(const struct child *c, int to, struct err *e)
 		return err_set(e, -r, "hand on the sandbox's network namespace");
 	for (size_t i = 1; i < n; i++)
 		(void)close(fds[i]);
+	for (size_t i = 0; i < c->plan->nreach; i++) {
+		if ((r = fd_send(to, &c->nfds[i], 1, c->reach[i], c->nfds[i])) < 0)
+			return err_set(e, -r, "hand on the listener of port %u", c->plan->reach[i]);
+		for (size_t k = 0; k < c->nfds[i]; k++)
+			(void)close(c->reach[i][k]);
+	}
 	return 0;
 }
 
@@ -305,6 +318,21 @@ static int keeper_failed(int report, struct err *e)
 	(void)err_fix(e, "%.*s", (int)sizeof(r.fail.fix) - 1, r.fail.fix);
 	e->unavailable = r.fail.unavailable;
 	return -EIO;
+}
+
+static int reach_take(struct child *c, int from, struct err *e)
+{
+	for (size_t i = 0; i < c->plan->nreach; i++) {
+		size_t nfds = ARRAY_LEN(c->reach[i]);
+		ssize_t n = fd_recv(from, &c->nfds[i], 1, c->reach[i], &nfds);
+
+		if (n == 0)
+			return keeper_failed(c->pipes.report[0], e);
+		if (n < 0 || nfds == 0 || c->nfds[i] != nfds)
+			return err_set(e, n < 0 ? (int)-n : EBADMSG, "take the listener of port %u",
+				       c->plan->reach[i]);
+	}
+	return 0;
 }
 
 /* In pid 1, in the middle of the tree: enter what the keeper made, before /sys shows a network. */
@@ -334,7 +362,24 @@ static int network_join(void *arg, struct err *e)
 		c->listeners[c->nlisten++] = fds[at++];
 	if (at < nfds)
 		c->diag = fds[at];
-	return r;
+	return r < 0 ? r : reach_take(c, from, e);
+}
+
+static int forwards_send(struct child *c, struct err *e)
+{
+	for (size_t i = 0; i < c->plan->nreach; i++) {
+		const struct msg_forward m = { .index = (uint8_t)i };
+		int r;
+
+		wr_open(&out, MSG_FORWARD, 0);
+		msg_put_forward(&out, &m);
+		if ((r = wr_send(&out, c->sock, c->reach[i], c->nfds[i])) < 0)
+			return err_set(e, -r, "hand the listener of port %u to the monitor",
+				       c->plan->reach[i]);
+		for (size_t k = 0; k < c->nfds[i]; k++)
+			(void)close(c->reach[i][k]);
+	}
+	return 0;
 }
 
 static int listeners_send(struct child *c, struct err *e)
@@ -342,9 +387,11 @@ static int listeners_send(struct child *c, struct err *e)
 	const struct msg_listeners m = { .nlisten = (uint8_t)c->nlisten,
 					 .has_diag = c->diag >= 0,
 					 .has_proc = c->proc >= 0 };
-	int fds[4], r;
+	int fds[4], r = forwards_send(c, e);
 	size_t n = 0;
 
+	if (r < 0)
+		return r;
 	for (int i = 0; i < c->nlisten; i++)
 		fds[n++] = c->listeners[i];
 	if (c->diag >= 0)

@@ -4,6 +4,8 @@
 #ifndef WEIR_SHIM_FILTER_RULES_H
 #define WEIR_SHIM_FILTER_RULES_H
 
+#include <sys/socket.h>
+
 #include "../common/filter_rule.h"
 
 static const struct filter_rule shim_rules[] = {
@@ -14,6 +16,11 @@ static const struct filter_rule shim_rules[] = {
 	{ SCMP_SYS(kill), ANY, "pass the monitor's signal on to the command" },
 	{ SCMP_SYS(recvmsg), ANY, "hear the monitor" },
 	{ SCMP_SYS(sendto), ANY, "SPAWNED, EXECFAIL and EXITED to the monitor" },
+	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET), ARG_MASK(1, 0xf, SOCK_STREAM)),
+	  "make an unconnected socket for a published port" },
+	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET6), ARG_MASK(1, 0xf, SOCK_STREAM)), "the same" },
+	{ SCMP_SYS(sendmsg), ANY, "hand it to the monitor" },
+	{ SCMP_SYS(close), ANY, "and keep no copy" },
 	{ SCMP_SYS(exit_group), ANY, "end, and the sandbox with it" },
 	{ SCMP_SYS(rt_sigreturn), ANY, "the kernel's way back from a signal" },
 	{ SCMP_SYS(restart_syscall), ANY, "ppoll goes on after a stop" },

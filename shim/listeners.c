@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* shim/listeners.c - the proxy's listening sockets, born inside the sandbox's network namespace.
+/* shim/listeners.c - listening sockets, born inside the sandbox's network namespace: the proxy's, and
+ * those of reach lines. The host's, of publish lines, are made the same way.
  * Runs before anything else does inside; believes nothing and nobody, there is no input. */
 #include "shim/shim.h"
 
@@ -13,7 +14,7 @@
 
 #define BACKLOG 4096 /* connections wait here while the worker starts or is replaced */
 
-static int listener_open(const struct sockaddr *sa, socklen_t len)
+int shim_listener(const struct sockaddr *sa, socklen_t len, bool again)
 {
 	SCOPED_FD int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	const struct linger hard = { .l_onoff = 1, .l_linger = 0 };
@@ -25,7 +26,8 @@ static int listener_open(const struct sockaddr *sa, socklen_t len)
 	 * delay, urgent data inline, and a reset should whoever serves them die. */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)) < 0)
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)) < 0 ||
+	    (again && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0))
 		return -errno;
 	if (sa->sa_family == AF_INET6 &&
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
@@ -41,25 +43,26 @@ static int family_absent(int num)
 	return num == -EAFNOSUPPORT || num == -EADDRNOTAVAIL || num == -EPROTONOSUPPORT;
 }
 
-int shim_listeners(int fds[2])
+int shim_listeners(uint16_t port, int fds[2])
 {
 	const struct sockaddr_in v4 = {
 		.sin_family = AF_INET,
-		.sin_port = htons(SHIM_PORT),
+		.sin_port = htons(port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	const struct sockaddr_in6 v6 = {
 		.sin6_family = AF_INET6,
-		.sin6_port = htons(SHIM_PORT),
+		.sin6_port = htons(port),
 		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
 	};
-	SCOPED_FD int first = listener_open((const struct sockaddr *)&v4, sizeof(v4));
+	SCOPED_FD int first = shim_listener((const struct sockaddr *)&v4, sizeof(v4), false);
 	int second;
 
 	if (first < 0)
 		return first;
-	second = feature_off("ipv6") ? -EAFNOSUPPORT
-				     : listener_open((const struct sockaddr *)&v6, sizeof(v6));
+	second = feature_off("ipv6")
+			 ? -EAFNOSUPPORT
+			 : shim_listener((const struct sockaddr *)&v6, sizeof(v6), false);
 	if (second < 0 && !family_absent(second))
 		return second;
 	fds[0] = take_fd(&first);

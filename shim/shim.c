@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* shim/shim.c - pid 1 of the sandbox.
- * Believes the monitor's SIGNAL messages after checking them, and the keeper's reports by length and
+ * Believes the monitor's SIGNAL and WANT messages after checking them, and the keeper's reports by length and
  * kind. Accepts, copies, opens and parses nothing. Its end is the end of everything inside.
  *   LOCKING --filter--> SERVING --STARTING, SPAWNED--> RUNNING --EXITED, EXECFAIL or monitor gone--> exit */
 #include "shim/shim.h"
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,13 +23,15 @@
 #include "common/scope.h"
 #include "common/stage.h"
 
-#define EXIT_WEIR 125 /* seen by nobody but the monitor's waitpid() */
+#define WANTED_MAX 65536 /* a WANT for each connection there may be */
+#define EXIT_WEIR 125	 /* seen by nobody but the monitor's waitpid() */
 
 struct state {
 	int monitor, keeper, signals;
 	pid_t starting;	  /* 0: no process for CMD yet */
 	pid_t cmd;	  /* 0: not running yet */
 	uint64_t pending; /* signals that came before CMD did, bit signo - 1 */
+	unsigned wanted;  /* WANTs that are not answered yet */
 };
 
 static struct msg_wr out; /* 16 KiB: static, so that the stack stays small */
@@ -141,6 +144,46 @@ static void on_signal(struct state *s)
 		;
 }
 
+/* Two unconnected sockets of this network namespace, or what there is of them. */
+static size_t sockets_make(int fds[2])
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+		int fd = socket(families[i], SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		if (fd < 0 && i == 0)
+			break; /* no second one without the first: their order says which it is */
+		if (fd >= 0)
+			fds[n++] = fd;
+	}
+	return n;
+}
+
+/* Answer as many WANTs as the monitor has room for. */
+static void sockets_send(struct state *s)
+{
+	while (s->wanted > 0) {
+		int fds[2], r;
+		size_t n = sockets_make(fds);
+
+		wr_open(&out, MSG_SOCKETS, 0);
+		r = wr_send(&out, s->monitor, fds, n);
+		for (size_t i = 0; i < n; i++)
+			(void)close(fds[i]);
+		if (r == -ETOOMANYREFS) { /* the user's descriptors in flight: none, then */
+			wr_open(&out, MSG_SOCKETS, 0);
+			r = wr_send(&out, s->monitor, NULL, 0);
+		}
+		if (r == -EAGAIN)
+			return;
+		if (r < 0)
+			finish(EXIT_WEIR);
+		s->wanted--;
+	}
+}
+
 static void on_monitor(struct state *s)
 {
 	uint8_t buf[256]; /* SIGNAL is nine bytes; more is cut off and so a protocol error */
@@ -154,8 +197,14 @@ static void on_monitor(struct state *s)
 		return;
 	if (n <= 0)
 		finish(EXIT_WEIR); /* the monitor is gone, or is not the monitor */
-	if (msg_open(&h, &r, buf, (size_t)n) < 0 || h.type != MSG_SIGNAL || h.conn != 0 ||
-	    msg_get_signal(&r, &m) < 0 || m.signo < 1 || m.signo > 64)
+	if (msg_open(&h, &r, buf, (size_t)n) < 0 || h.conn != 0)
+		finish(EXIT_WEIR);
+	if (h.type == MSG_WANT && rd_end(&r) == 0 && s->wanted < WANTED_MAX) {
+		s->wanted++;
+		sockets_send(s);
+		return;
+	}
+	if (h.type != MSG_SIGNAL || msg_get_signal(&r, &m) < 0 || m.signo < 1 || m.signo > 64)
 		finish(EXIT_WEIR);
 	cmd_signal(s, m.signo);
 }
@@ -197,6 +246,7 @@ static void serve(struct state *s)
 	};
 
 	for (;;) {
+		p[2].events = s->wanted > 0 ? POLLIN | POLLOUT : POLLIN;
 		if (ppoll(p, ARRAY_LEN(p), NULL, NULL) < 0) {
 			if (errno == EINTR)
 				continue;
@@ -206,7 +256,9 @@ static void serve(struct state *s)
 			on_keeper(s);
 		if (p[0].revents)
 			on_signal(s);
-		if (p[2].revents)
+		if (p[2].revents & POLLOUT)
+			sockets_send(s);
+		if (p[2].revents & ~POLLOUT)
 			on_monitor(s);
 	}
 }

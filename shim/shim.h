@@ -4,17 +4,24 @@
 #ifndef WEIR_SHIM_SHIM_H
 #define WEIR_SHIM_SHIM_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "../common/msg.h"
 
 #define SHIM_PORT 3128 /* SPEC section 5 */
 
+/** shim_listener() - one TCP listener in the current network namespace, non-blocking, close-on-exec;
+ * IPv6 alone where @sa is
+ * @again: take a port too that only waits for the last packets of old connections
+ * Return: the caller's, or -errno */
+int shim_listener(const struct sockaddr *sa, socklen_t len, bool again);
 /** shim_listeners() - make the loopback listeners of the current network namespace, IPv4 first.
  * @fds: 0-2 non-blocking close-on-exec listeners, the caller's. A kernel without IPv6 gives one.
  * Return: how many, or -errno */
-int shim_listeners(int fds[2]);
+int shim_listeners(uint16_t port, int fds[2]);
 
 enum keeper_kind {
 	KEEPER_STARTING, /* value: the pid that is about to become CMD; SPAWNED or FAILED follows, or

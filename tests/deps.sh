@@ -14,9 +14,10 @@ set -eu
 		libpsl-dev libsodium-dev'
 	demo='curl:curl openssl:openssl python3 iproute2:ip util-linux'
 	check="$demo libcmocka-dev python3-pytest python3-pytest-xdist python3-pexpect procps:ps
-		strace:strace git:git libcap2-bin:capsh tinyproxy-bin:tinyproxy bubblewrap:bwrap"
+		strace:strace git:git libcap2-bin:capsh tinyproxy-bin:tinyproxy bubblewrap:bwrap
+		redis-server:redis-server"
 	clients="$check wget:wget python3-venv python3-pip nodejs:node npm:npm python3-socks
-		openssh-client:ssh openssh-server:/usr/sbin/sshd rsync:rsync redis-server:redis-cli
+		openssh-client:ssh openssh-server:/usr/sbin/sshd rsync:rsync
 		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'

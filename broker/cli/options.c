@@ -198,6 +198,11 @@ static const struct row rows[] = {
 	{ "--on-unavailable", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("on-unavailable", ""),
 	  HELP("error (default), warn or allow: run unsandboxed if this machine\n"
 	       "cannot make a sandbox") },
+	{ "--publish", 0, POLICY, OF_RUN | OF_SHOW, "[ADDR:]PORT[:INNER]", POLICY_LINE("publish", ""),
+	  HELP("a port of the sandbox on this machine; loopback unless ADDR\n"
+	       "says otherwise; PORT 0: any, told by --status-fd") },
+	{ "--reach", 0, POLICY, OF_RUN | OF_SHOW, "PORT[:HOSTPORT]", POLICY_LINE("reach", ""),
+	  HELP("a port of this machine's loopback on the sandbox's own") },
 	{ "--view", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("view", "") },
 	{ "--home", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("home", ""),
 	  HELP("private (default) or keep: for the project") },
@@ -211,8 +216,6 @@ static const struct row rows[] = {
 	{ "--device", 0, FILES, OF_RUN, "PATH", LATER },
 	{ "--chdir", 'C', FILES, ALL, "DIR", TEXT(layers.chdir), HELP("start in DIR") },
 
-	{ "--publish", 0, ENVIRONMENT, OF_RUN, "PORT", LATER },
-	{ "--reach", 0, ENVIRONMENT, OF_RUN, "PORT", LATER },
 	{ "--env", 0, ENVIRONMENT, OF_RUN | OF_SHOW, "K=V", POLICY_LINE("env", "set "),
 	  HELP("set a variable") },
 	{ "--keep-env", 0, ENVIRONMENT, OF_RUN | OF_SHOW, "K", POLICY_LINE("env", "keep "),

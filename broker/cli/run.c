@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/cli/forwards.h"
 #include "broker/cli/grant.h"
 #include "broker/cli/layers.h"
 #include "broker/cli/links.h"
@@ -173,6 +174,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	struct followed live = { .options = &t->o.layers, .at = at };
 	SCOPED_FREE char *audit = NULL;
 	struct run run = { .policy = policy, .plan = plan, .name = t->o.name };
+	struct forwards forwards = { .n = 0 };
 	struct err e = { 0 };
 	int status;
 
@@ -195,7 +197,15 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.project = at->place.project;
 	run.runtime = dirs->runtime;
 	run.config = t->o.layers.no_user_policy ? NULL : dirs->config;
+	if (forwards_open(&forwards, policy, dirs->runtime, at->who.uid, t->o.verbose, plan, &e) <
+	    0) {
+		forwards_close(&forwards);
+		return cli_fail(&e);
+	}
+	run.forwards = forwards.list;
+	run.nforwards = forwards.n;
 	status = monitor_main(&run, &e);
+	forwards_close(&forwards);
 	if (!e.what[0])
 		return status;
 	if (e.unavailable && policy_unavailable(policy) != UNAVAILABLE_ERROR)

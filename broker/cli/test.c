@@ -336,6 +336,9 @@ static void list_holes(void)
 		err_print(&e);
 		return;
 	}
+	for (const struct policy_forward *f = policy_forwards(policy); f; f = f->next)
+		(void)printf("hole  %s:%u  %s\n", f->rule.origin->file, f->rule.origin->line,
+			     f->rule.origin->text);
 	for (const struct policy_grant *g = policy_grants(policy); g; g = g->next)
 		if (!g->inactive && g->kind != GRANT_HIDE)
 			(void)printf("hole  %s:%u  %s\n", g->origin->file, g->origin->line,

@@ -7,10 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/types.h>
 
 #include "common/msg.h"
 #include "policy/policy.h"
 #include "policy/target.h"
+
+struct forward;
 
 #define CONN_TABLE_BUCKETS 1024
 
@@ -47,6 +50,10 @@ struct conn {
 	struct conn *next;
 	TAILQ_ENTRY(conn) undialed; /* until DIALED */
 	bool is_undialed;
+	const struct forward *forward; /* publish or reach: which; NULL: through the proxy */
+	struct addr peer;	       /* publish: the client, by the worker's word */
+	uint64_t want;		       /* publish: the number of its WANT; 0: none */
+	ino_t born[2];		       /* publish: the sockets that may be connected, IPv4 first */
 };
 
 struct conn_table {

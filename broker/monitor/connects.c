@@ -4,25 +4,73 @@
  * Its connect() stops in the kernel (seccomp_unotify(2)) until the monitor has read the address out
  * of its memory and judged it. The worker is one thread that shares no memory and cannot run while
  * its call waits, so that what was read is what the kernel takes when it goes on.
+ * A published port is inside, where the same address is another place: there the socket counts too.
  * A refused call fails with EPERM and is recorded; an honest worker makes none. */
 #include "broker/monitor/connects.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <linux/seccomp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/record.h"
 #include "broker/monitor/state.h"
 #include "common/err.h"
+#include "common/num.h"
 #include "common/scope.h"
 #include "policy/policy.h"
 
+#define SOCKET_LINK 8  /* bytes of "socket:[" */
 #define RECORDS_MAX 16 /* of refused calls, for one worker */
+
+/** struct call - one connect() of the worker
+ * @pid: 0: not known, so that no socket of its is
+ * @born: the socket's inode number, looked up when it is needed first; 0: not known */
+struct call {
+	struct addr addr;
+	uint16_t port;
+	pid_t pid;
+	int fd;
+	bool is_looked_up;
+	ino_t born;
+};
+
+/* Which socket it is that the worker, which waits in the call, would connect. */
+static ino_t socket_of(struct call *q)
+{
+	char path[64], link[64], *end;
+	uint64_t ino;
+	ssize_t n;
+
+	if (q->is_looked_up || q->pid == 0)
+		return q->born;
+	q->is_looked_up = true;
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)q->pid, q->fd);
+	n = readlink(path, link, sizeof(link) - 1);
+	if (n <= SOCKET_LINK || memcmp(link, "socket:[", SOCKET_LINK) != 0)
+		return 0;
+	link[n] = '\0';
+	end = strchr(link, ']');
+	if (end && num_u64_n(link + SOCKET_LINK, (size_t)(end - link) - SOCKET_LINK, 1, UINT64_MAX,
+			     &ino) == 0)
+		q->born = (ino_t)ino;
+	return q->born;
+}
+
+/* A port inside: by the socket that was born there and no other. */
+static bool in_published(const struct conn *c, struct call *q)
+{
+	const unsigned at = q->addr.family == 6;
+
+	return c->born[at] != 0 && c->nallowed > at && addr_eq(&c->allowed[at], &q->addr) &&
+	       q->port == c->target.port && socket_of(q) == c->born[at];
+}
 
 static bool in_conn(struct monitor *m, const struct conn *c, const struct addr *a, uint16_t port)
 {
@@ -41,17 +89,23 @@ static bool in_conn(struct monitor *m, const struct conn *c, const struct addr *
 	       policy_judge_addr(m->policy, &c->target, &c->match, a, false, &by) == REASON_NONE;
 }
 
-bool connects_allowed(struct monitor *m, const struct addr *a, uint16_t port)
+static bool call_allowed(struct monitor *m, struct call *q)
 {
 	struct conn *c;
 
-	if (resolv_has(&m->resolv, a, port))
+	if (resolv_has(&m->resolv, &q->addr, q->port))
 		return true;
 	TAILQ_FOREACH (c, &m->conns.undialed, undialed) {
-		if (in_conn(m, c, a, port))
+		if (c->flags & VERDICT_SOCKETS ? in_published(c, q)
+					       : in_conn(m, c, &q->addr, q->port))
 			return true;
 	}
 	return false;
+}
+
+bool connects_allowed(struct monitor *m, const struct addr *a, uint16_t port)
+{
+	return call_allowed(m, &(struct call){ .addr = *a, .port = port });
 }
 
 static void refused(struct monitor *m, const struct addr *a, uint16_t port)
@@ -84,8 +138,7 @@ static int judge(struct monitor *m, const struct seccomp_notif *q)
 	size_t len = q->data.args[2] < sizeof(ss) ? (size_t)q->data.args[2] : sizeof(ss);
 	struct iovec here = { &ss, len };
 	struct iovec there = { (void *)(uintptr_t)q->data.args[1], len };
-	struct addr a = { 0 };
-	uint16_t port = 0;
+	struct call call = { .pid = (pid_t)q->pid, .fd = (int)q->data.args[0] };
 
 	if (process_vm_readv((pid_t)q->pid, &here, 1, &there, 1, 0) != (ssize_t)len) {
 		if (errno != EPERM)
@@ -95,10 +148,10 @@ static int judge(struct monitor *m, const struct seccomp_notif *q)
 	}
 	if (len >= sizeof(struct sockaddr_in) &&
 	    (ss.ss_family != AF_INET6 || len >= sizeof(struct sockaddr_in6)) &&
-	    addr_from_sockaddr(&a, &port, (const struct sockaddr *)&ss) == 0 &&
-	    connects_allowed(m, &a, port))
+	    addr_from_sockaddr(&call.addr, &call.port, (const struct sockaddr *)&ss) == 0 &&
+	    call_allowed(m, &call))
 		return 0;
-	refused(m, &a, port);
+	refused(m, &call.addr, call.port);
 	return EPERM;
 }
 

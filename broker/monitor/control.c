@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/forward.h"
 #include "broker/monitor/live.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/record.h"
@@ -101,6 +102,7 @@ static json_t *say_info(struct monitor *m)
 	set(o, "network", monitor_network_name(m));
 	(void)json_object_set_new(o, "files", policy_files(m));
 	(void)json_object_set_new(o, "connections", json_integer((json_int_t)m->conns.n));
+	(void)json_object_set_new(o, "ports", forwards_json(m));
 	(void)json_object_set_new(o, "up", json_integer((json_int_t)m->up));
 	(void)json_object_set_new(o, "down", json_integer((json_int_t)m->down));
 	(void)json_object_set_new(o, "age", json_integer((json_int_t)age_s(m)));

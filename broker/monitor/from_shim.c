@@ -36,7 +36,7 @@ static int on_listeners(struct monitor *m, struct rx *rx)
 	if (msg_get_listeners(&rx->body, &l) < 0 || l.nlisten > ARRAY_LEN(m->listeners) ||
 	    l.has_diag > 1 || l.has_proc > 1 ||
 	    rx->nfds != (size_t)l.nlisten + l.has_diag + l.has_proc ||
-	    (l.nlisten > 0) != m->run->plan->listeners)
+	    (l.nlisten > 0) != m->run->plan->listeners || !forwards_complete(m))
 		return -EBADMSG;
 	for (; at < l.nlisten; at++)
 		m->listeners[at] = take_fd(&rx->fds[at]);
@@ -126,8 +126,10 @@ static int on_exited(struct monitor *m, struct rx *rx)
 static const struct msg_rule rules[] = {
 	/* type          shim is in        connection     bytes             fds   handler */
 	{ MSG_LISTENERS, IN(SHIM_NEW),     IN(CONN_NONE), 3, 3,             0, 4, on_listeners },
+	{ MSG_FORWARD,   IN(SHIM_NEW),     IN(CONN_NONE), 1, 1,             1, 2, forward_taken },
 	{ MSG_SPAWNED,   BEFORE_COMMAND,   IN(CONN_NONE), 4, 4,             0, 0, on_spawned },
 	{ MSG_EXECFAIL,  BEFORE_COMMAND,   IN(CONN_NONE), 12, EXECFAIL_MAX, 0, 0, on_execfail },
+	{ MSG_SOCKETS,   IN(SHIM_RUNNING), IN(CONN_NONE), 0, 0,             0, 2, forward_sockets },
 	{ MSG_EXITED,    IN(SHIM_RUNNING), IN(CONN_NONE), 4, 4,             0, 0, on_exited },
 };
 /* clang-format on */

@@ -92,6 +92,18 @@ static bool same_envs(const struct policy *a, const struct policy *b)
 	return x == y;
 }
 
+static bool same_forwards(const struct policy *a, const struct policy *b)
+{
+	const struct policy_forward *x = policy_forwards(a), *y = policy_forwards(b);
+
+	for (; x && y; x = x->next, y = y->next) {
+		if (x->kind != y->kind || x->port != y->port || x->to != y->to ||
+		    !addr_eq(&x->addr, &y->addr))
+			return false;
+	}
+	return x == y;
+}
+
 static bool same_audit(const struct policy *a, const struct policy *b)
 {
 	return policy_audit_sink(a) == policy_audit_sink(b) &&
@@ -119,6 +131,7 @@ static const struct {
 } next_start[] = {
 	{ "network", same_network },  { "read, write and hide", same_grants },
 	{ "env", same_envs },	      { "view, home and cache", same_view },
+	{ "publish and reach", same_forwards },
 	{ "audit FILE", same_audit }, { "upstream", same_upstream },
 };
 

@@ -57,7 +57,8 @@ static void on_shim_out(struct ev_loop *loop, ev_io *w, int revents)
 {
 	(void)loop;
 	(void)revents;
-	signals_flush(w->data);
+	signals_flush(w->data); /* stops the watcher when it is through */
+	forward_flush(w->data);
 }
 
 static void on_shim_exit(struct ev_loop *loop, ev_io *w, int revents)
@@ -176,6 +177,7 @@ void monitor_free(struct monitor *m)
 	scope_close(&m->connects_fd);
 	for (size_t i = 0; i < m->nlisteners; i++)
 		scope_close(&m->listeners[i]);
+	forwards_drop(m);
 	if (m->loop)
 		ev_loop_destroy(m->loop);
 }

@@ -4,9 +4,11 @@
 #define WEIR_BROKER_MONITOR_MONITOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 struct err;
+struct forward;
 struct policy;
 struct sandbox_plan;
 
@@ -36,6 +38,10 @@ struct run {
 	int listen_fd;
 	const char *secret; /* what each client must prove (TCP), or NULL */
 	int (*serving)(const struct run *run, struct err *e); /* tell where it listens */
+	/* publish and reach lines in force, with the listeners of the former; the array stays the
+	 * caller's, the listeners are the monitor's */
+	struct forward *forwards;
+	size_t nforwards;
 	bool quiet, verbose;
 	/* sandbox_start(), nursery_start(), guard_start(): the monitor is linked with none, so that no call
 	 * of its own reaches their folders */

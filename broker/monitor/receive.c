@@ -39,6 +39,8 @@ static const char *const names[] = {
 	[MSG_SIGNAL] = "SIGNAL",
 	[MSG_HALF] = "HALF",
 	[MSG_ORPHAN] = "ORPHAN",
+	[MSG_FORWARD] = "FORWARD",
+	[MSG_WANT] = "WANT",
 };
 static_assert(ARRAY_LEN(names) == MSG_TYPE_COUNT, "a name for every message");
 

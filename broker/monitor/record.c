@@ -13,9 +13,8 @@
 #include "common/scope.h"
 
 static const char *const protos[] = {
-	[PROTO_CONNECT] = "connect",
-	[PROTO_HTTP] = "http",
-	[PROTO_SOCKS5] = "socks5",
+	[PROTO_CONNECT] = "connect", [PROTO_HTTP] = "http",   [PROTO_SOCKS5] = "socks5",
+	[PROTO_PUBLISH] = "publish", [PROTO_REACH] = "reach",
 };
 static_assert(ARRAY_LEN(protos) == PROTO_COUNT, "a name for every protocol");
 
@@ -74,6 +73,14 @@ void record_event(struct monitor *m, const char *event, json_t *extra)
 	(void)record(m, &rec, false);
 }
 
+/* Who came to a published port: the worker's word, as it saw it. */
+static json_t *peer_of(const struct conn *c)
+{
+	char text[ADDR_TEXT_MAX];
+
+	return c->peer.family ? json_pack("{s:s}", "peer", addr_format(&c->peer, text)) : NULL;
+}
+
 int record_allow(struct monitor *m, const struct conn *c)
 {
 	const struct audit_record rec = {
@@ -85,6 +92,7 @@ int record_allow(struct monitor *m, const struct conn *c)
 		.verdict = "allow",
 		.reason = c->match.reason,
 		.rule = c->match.rule,
+		.extra = peer_of(c),
 	};
 
 	return record(m, &rec, policy_audit_required(m->policy));

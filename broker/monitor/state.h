@@ -19,6 +19,7 @@
 #include "conn_table.h"
 #include "control.h"
 #include "entry.h"
+#include "forward.h"
 #include "hosts.h"
 #include "live.h"
 #include "notices.h"
@@ -59,7 +60,8 @@ enum worker_state {
 /** struct msg_queued - a message that the worker had no room for yet */
 struct msg_queued {
 	STAILQ_ENTRY(msg_queued) link;
-	size_t len;
+	int fds[2]; /* that go with it; the queue's */
+	size_t nfds, len;
 	uint8_t buf[];
 };
 
@@ -87,6 +89,8 @@ struct monitor {
 	pid_t shim_pid;
 	enum shim_state shim;
 	ev_io shim_io, shim_out, shim_exit_io;
+	uint64_t wants, wants_served; /* forward.c: asked of the shim, answered */
+	unsigned wants_unsent;
 	uint64_t signals;	    /* bit N: signal N waits to be passed on */
 	unsigned terms;		    /* SIGTERMs seen */
 	bool term_early;	    /* the first one came before the command ran */

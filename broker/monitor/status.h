@@ -5,8 +5,8 @@
 
 struct monitor;
 
-/** status_started() - {"event":"started","id":…,"pid":…,"name":…}; pid is the sandbox's pid 1 as
- * the host sees it */
+/** status_started() - {"event":"started","id":…,"pid":…,"name":…,"ports":…,"holes":…}; pid is the
+ * sandbox's pid 1 as the host sees it (docs/schema/status.json) */
 void status_started(const struct monitor *m);
 /** status_exited() - {"event":"exited","status":…} */
 void status_exited(const struct monitor *m, int status);

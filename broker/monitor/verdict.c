@@ -29,6 +29,8 @@ struct question {
 	uint8_t proto;
 	struct target target;
 	struct policy_match match;
+	const struct forward *forward; /* publish or reach; NULL: through the proxy */
+	struct addr peer;
 };
 
 /* ---- answers ---- */
@@ -80,6 +82,8 @@ static int allow(struct monitor *m, const struct question *q, uint32_t flags,
 	c->match = q->match;
 	c->since = ev_now(m->loop);
 	c->epoch = m->epoch;
+	c->forward = q->forward;
+	c->peer = q->peer;
 	c->flags = v.flags = flags | (q->match.is_private ? VERDICT_PRIVATE : 0) |
 			     (q->match.no_sni ? VERDICT_NO_SNI : 0);
 	c->state = flags & VERDICT_CANDIDATES ? CONN_WAITING
@@ -101,8 +105,9 @@ static int allow(struct monitor *m, const struct question *q, uint32_t flags,
 	}
 	memcpy(v.host, q->target.host, sizeof(v.host));
 	allowed_text(q->match.rule, v.text, sizeof(v.text));
-	(void)policy_refusal(m->policy, &q->target, REASON_PRIVATE_ADDRESS, q->match.rule, NULL,
-			     v.private_text, sizeof(v.private_text));
+	if (!q->forward)
+		(void)policy_refusal(m->policy, &q->target, REASON_PRIVATE_ADDRESS, q->match.rule,
+				     NULL, v.private_text, sizeof(v.private_text));
 	return verdict_send(m, q->num, &v);
 }
 
@@ -263,11 +268,47 @@ static void search(struct monitor *m, struct question *q)
 	}
 }
 
+/* Inside, both loopback addresses: what listens there chose one. Outside, the one of the line. */
+static int answer_forward(struct monitor *m, struct question *q)
+{
+	const bool is_reach = q->proto == PROTO_REACH;
+	struct conn *c = NULL;
+	struct addr a[2];
+	int r;
+
+	(void)addr_parse(&a[0], "127.0.0.1");
+	(void)addr_parse(&a[1], "::1");
+	if (target_parse_wire(&q->target, "127.0.0.1",
+			      is_reach ? q->forward->port : q->forward->inner, 0) < 0)
+		return -EBADMSG;
+	if (m->phase != PHASE_SERVE)
+		return refuse(m, q, REASON_SHUTDOWN, NULL, NULL);
+	if (!forward_judge(m, q->forward, &q->match))
+		return refuse(m, q, q->match.reason, q->match.rule, NULL);
+	r = allow(m, q, VERDICT_FIXED | VERDICT_LITERAL | (is_reach ? 0 : VERDICT_SOCKETS), a,
+		  is_reach ? 1 : 2);
+	if (r == 0 && !is_reach && conn_table_state(&m->conns, q->num, &c) == CONN_DIALING)
+		forward_want(m, c);
+	return r;
+}
+
+static int ask_forward(struct monitor *m, struct question *q, const struct msg_ask *ask)
+{
+	q->forward = forward_find(m, ask->proto, ask->port);
+	if (!q->forward || addr_parse(&q->peer, ask->host) < 0)
+		return -EBADMSG; /* no honest worker has a listener for it */
+	if (ask->proto == PROTO_REACH)
+		q->peer.family = 0; /* some port of the sandbox's own loopback */
+	return answer_forward(m, q);
+}
+
 int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 {
 	struct question q = { .num = num, .proto = ask->proto };
 
 	q.serial = conn_table_use(&m->conns, num);
+	if (ask->proto == PROTO_PUBLISH || ask->proto == PROTO_REACH)
+		return ask_forward(m, &q, ask);
 	q.target.port = ask->port;
 	if (target_parse_wire(&q.target, ask->host, ask->port, ask->literal6) < 0)
 		return refuse_bad_name(m, &q, ask->host);
@@ -370,7 +411,8 @@ int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
 	} else if (c->state != CONN_ALLOWED || addr_class_of(a) != ADDR_PUBLIC) {
 		return -EBADMSG;
 	}
-	ok = c->cut || (c->allowed && !is_old) || may_dial(m, c, &c->match, a);
+	ok = c->cut || (c->allowed && !is_old) ||
+	     (c->forward ? forward_judge(m, c->forward, &c->match) : may_dial(m, c, &c->match, a));
 	if (!ok && !is_old)
 		return -EBADMSG;
 	c->addr = *a;
@@ -386,6 +428,8 @@ int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
 
 static bool still_allowed(struct monitor *m, const struct conn *c, struct policy_match *match)
 {
+	if (c->forward)
+		return forward_judge(m, c->forward, match);
 	policy_match(m->policy, &c->target, match);
 	if (match->verdict != POLICY_ALLOW)
 		return false;

@@ -29,7 +29,7 @@
 
 /* ---- what is sent to it ---- */
 
-static int queue_add(struct monitor *m)
+static int queue_add(struct monitor *m, int *fds, size_t nfds)
 {
 	struct msg_queued *q;
 
@@ -39,6 +39,9 @@ static int queue_add(struct monitor *m)
 	if (!q)
 		return -EBADMSG;
 	q->len = m->wr.len;
+	q->nfds = nfds;
+	for (size_t i = 0; i < nfds; i++)
+		q->fds[i] = take_fd(&fds[i]);
 	memcpy(q->buf, m->wr.buf, m->wr.len);
 	STAILQ_INSERT_TAIL(&m->queue, q, link);
 	m->queued++;
@@ -52,10 +55,17 @@ static void queue_drop_first(struct monitor *m)
 
 	STAILQ_REMOVE_HEAD(&m->queue, link);
 	m->queued--;
+	for (size_t i = 0; i < q->nfds; i++)
+		scope_close(&q->fds[i]);
 	free(q);
 }
 
 int worker_send(struct monitor *m)
+{
+	return worker_send_fds(m, NULL, 0);
+}
+
+int worker_send_fds(struct monitor *m, int *fds, size_t nfds)
 {
 	int r;
 
@@ -64,11 +74,11 @@ int worker_send(struct monitor *m)
 	if (m->queued > 0) {
 		/* finished by wr_send() against no socket: only the length is put in */
 		r = wr_send(&m->wr, -1, NULL, 0);
-		return r == -EMSGSIZE ? -EBADMSG : queue_add(m);
+		return r == -EMSGSIZE ? -EBADMSG : queue_add(m, fds, nfds);
 	}
-	r = wr_send(&m->wr, m->worker_sock, NULL, 0);
+	r = wr_send(&m->wr, m->worker_sock, fds, nfds);
 	if (r == -EAGAIN)
-		return queue_add(m);
+		return queue_add(m, fds, nfds);
 	return r == -EMSGSIZE ? -EBADMSG : 0;
 }
 
@@ -79,7 +89,7 @@ static void on_worker_out(struct ev_loop *loop, ev_io *w, int revents)
 
 	(void)revents;
 	while ((q = STAILQ_FIRST(&m->queue))) {
-		int r = fd_send(m->worker_sock, q->buf, q->len, NULL, 0);
+		int r = fd_send(m->worker_sock, q->buf, q->len, q->fds, q->nfds);
 
 		if (r == -EAGAIN)
 			return;
@@ -116,10 +126,15 @@ int worker_config(struct monitor *m)
 
 int worker_listen(struct monitor *m)
 {
+	const struct msg_listen proxy = { .proto = PROTO_CONNECT };
+	int r;
+
 	if (m->worker_sock < 0 || m->nlisteners == 0)
 		return 0;
 	wr_open(&m->wr, MSG_LISTEN, 0);
-	return wr_send(&m->wr, m->worker_sock, m->listeners, m->nlisteners);
+	msg_put_listen(&m->wr, &proxy);
+	r = wr_send(&m->wr, m->worker_sock, m->listeners, m->nlisteners);
+	return r < 0 ? r : forwards_listen(m);
 }
 
 /* ---- beginning ---- */
@@ -208,6 +223,7 @@ static void network_close(struct monitor *m)
 		(void)close(m->listeners[i]);
 	}
 	m->nlisteners = 0;
+	forwards_shut(m);
 	m->worker = WORKER_OFF;
 	nursery_stop(m);
 	record_event(m, "network_closed", json_pack("{s:i}", "deaths", DEATHS_MAX));

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include <stddef.h>
+
 struct monitor;
 
 /** worker_start() - a fresh socket pair; START to the nursery, CONFIG and, once there are
@@ -20,6 +22,9 @@ int worker_config(struct monitor *m);
  * Return: 0 (also when the worker is gone: its end is seen elsewhere), or -EBADMSG when it does not
  * read what it asked for */
 int worker_send(struct monitor *m);
+/** worker_send_fds() - the same with @nfds descriptors (0-2); where the message must wait they are
+ * taken and left as -1 */
+int worker_send_fds(struct monitor *m, int *fds, size_t nfds);
 /**
  * worker_lost() - the worker is gone, or must go: its connections are over, another one starts
  * The fifth time within a minute the listeners are shut instead, for good.

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "broker/worker/client.h"
 #include "broker/worker/conn.h"
 #include "broker/worker/reply.h"
 #include "broker/worker/to_monitor.h"
@@ -31,12 +32,12 @@ static void listeners_watch(struct worker *w)
 	bool is_paused = w->is_paused_full || w->is_paused_fds || w->over >= CONNS_OVER;
 
 	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
-		if (w->listener[i].fd < 0)
+		if (w->listener[i].io.fd < 0)
 			continue;
 		if (is_paused)
-			ev_io_stop(w->loop, &w->listener[i]);
+			ev_io_stop(w->loop, &w->listener[i].io);
 		else
-			ev_io_start(w->loop, &w->listener[i]);
+			ev_io_start(w->loop, &w->listener[i].io);
 	}
 }
 
@@ -51,8 +52,8 @@ static void limit_text(char *text, size_t room)
 		   reply_todo(REASON_CONNECTION_LIMIT));
 }
 
-/* No descriptor is left but the spare one: it serves to say so. */
-static void accept_exhausted(struct worker *w, int listener)
+/* No descriptor is left but the spare one: it serves to say so, where there is a way to. */
+static void accept_exhausted(struct worker *w, const struct listener *l)
 {
 	char text[MSG_TEXT_MAX + 1];
 	struct reply r = { .reason = REASON_CONNECTION_LIMIT, .text = text };
@@ -62,8 +63,10 @@ static void accept_exhausted(struct worker *w, int listener)
 	if (w->spare >= 0)
 		(void)close(w->spare);
 	w->spare = -1;
-	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd >= 0) {
+	fd = accept4(l->io.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0 && l->forward) {
+		(void)close(fd); /* a reset */
+	} else if (fd >= 0) {
 		limit_text(text, sizeof(text));
 		len = reply_write(w->out, sizeof(w->out), &r);
 		if (len > 0)
@@ -95,7 +98,7 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *t, int revents)
 }
 
 /* Return: false when no further client should be taken now */
-static bool admit(struct worker *w, int fd)
+static bool admit(struct worker *w, const struct listener *l, int fd, const struct addr *peer)
 {
 	char text[MSG_TEXT_MAX + 1];
 	struct conn *c;
@@ -111,9 +114,16 @@ static bool admit(struct worker *w, int fd)
 	}
 	w->accepted++;
 	stats_later(w);
+	c->forward = l->forward;
+	c->proto = l->proto;
+	c->peer = *peer;
 	if (!is_over) {
 		c->is_counted = true;
 		w->open++;
+		if (c->forward) { /* nothing of what it sends says where it goes */
+			client_ready(c);
+			return true;
+		}
 		conn_timer(c, IDLE_S);
 		conn_arm(c, CLIENT, EV_READ);
 		return true;
@@ -135,26 +145,42 @@ static bool is_own_peer(const struct worker *w, int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == w->uid;
 }
 
+/* The client's address is looked at for a published port alone. Return: as accept4(2) */
+static int accept_one(const struct listener *l, struct addr *peer)
+{
+	struct sockaddr_storage ss = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(ss);
+	int fd = accept4(l->io.fd, l->forward ? (struct sockaddr *)&ss : NULL,
+			 l->forward ? &len : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	*peer = (struct addr){ 0 };
+	if (fd >= 0 && l->forward)
+		(void)addr_from_sockaddr(peer, NULL, (const struct sockaddr *)&ss);
+	return fd;
+}
+
 static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct worker *w = ev_userdata(loop);
+	const struct listener *l = container_of(io, struct listener, io);
 
 	(void)revents;
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
-		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct addr peer;
+		int fd = accept_one(l, &peer);
 
-		if (fd >= 0 && w->is_unix[io - w->listener] && !is_own_peer(w, fd)) {
+		if (fd >= 0 && l->is_unix && !is_own_peer(w, fd)) {
 			stats_count(w, COUNT_PEER);
 			(void)close(fd);
 			continue;
 		}
 		if (fd >= 0) {
-			if (!admit(w, fd))
+			if (!admit(w, l, fd, &peer))
 				break;
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			accept_exhausted(w, io->fd);
+			accept_exhausted(w, l);
 		else if (errno == EINVAL)
 			ev_io_stop(loop, io); /* the monitor has shut it down */
 		if (errno != ECONNABORTED && errno != EINTR)
@@ -167,7 +193,7 @@ static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
 int accept_init(struct worker *w)
 {
 	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++)
-		ev_io_init(&w->listener[i], on_listener, -1, EV_READ);
+		ev_io_init(&w->listener[i].io, on_listener, -1, EV_READ);
 	ev_init(&w->pause, on_pause_over);
 	return spare_take(w);
 }
@@ -183,20 +209,24 @@ static void listener_options(int fd)
 	conn_hard(fd);
 }
 
-int accept_listen(struct worker *w, int fd)
+int accept_listen(struct worker *w, const struct msg_listen *m, int fd)
 {
 	int domain = 0;
 	socklen_t len = sizeof(domain);
 
 	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
-		if (w->listener[i].fd >= 0)
+		struct listener *l = &w->listener[i];
+
+		if (l->io.fd >= 0)
 			continue;
 		if (fd_set_nonblock(fd, true) < 0 ||
 		    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0)
 			return -EBADMSG;
-		w->is_unix[i] = domain == AF_UNIX;
+		l->is_unix = domain == AF_UNIX;
+		l->proto = m->proto;
+		l->forward = (uint8_t)m->forward;
 		listener_options(fd);
-		ev_io_set(&w->listener[i], fd, EV_READ);
+		ev_io_set(&l->io, fd, EV_READ);
 		listeners_watch(w);
 		return 0;
 	}
@@ -206,10 +236,12 @@ int accept_listen(struct worker *w, int fd)
 void accept_stop(struct worker *w)
 {
 	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
-		ev_io_stop(w->loop, &w->listener[i]);
-		if (w->listener[i].fd >= 0)
-			(void)close(w->listener[i].fd);
-		w->listener[i].fd = -1;
+		ev_io *io = &w->listener[i].io;
+
+		ev_io_stop(w->loop, io);
+		if (io->fd >= 0)
+			(void)close(io->fd);
+		io->fd = -1;
 	}
 	ev_timer_stop(w->loop, &w->pause);
 }

@@ -7,8 +7,9 @@
 
 /** accept_init() - take the spare descriptor. Return: 0, or -errno */
 int accept_init(struct worker *w);
-/** accept_listen() - serve @fd, which becomes the worker's. Return: 0, or -EBADMSG: a third one */
-int accept_listen(struct worker *w, int fd);
+/** accept_listen() - serve @fd, which becomes the worker's, for what @m says.
+ * Return: 0, or -EBADMSG: one too many */
+int accept_listen(struct worker *w, const struct msg_listen *m, int fd);
 /** accept_stop() - no more clients, ever */
 void accept_stop(struct worker *w);
 /** accept_pause_full() / accept_resume_full() - while connections wait for buffers or deals */

@@ -128,6 +128,16 @@ static void ask(struct conn *c, const struct asked *a)
 	ask_send(c, &m);
 }
 
+/* A client of a publish or reach line: the line says where it goes. */
+static void ask_forward(struct conn *c)
+{
+	struct asked a = { .port = c->forward };
+	char text[ADDR_TEXT_MAX];
+
+	(void)snprintf(a.host, sizeof(a.host), "%s", addr_format(&c->peer, text));
+	ask(c, &a);
+}
+
 /* One target for a CONNECT, or the next one of a client that speaks plain HTTP. */
 static void judge_target(struct conn *c, const struct asked *a, bool is_connect)
 {
@@ -281,6 +291,10 @@ void client_ready(struct conn *c)
 	struct head_read r = { 0 };
 	int got;
 
+	if (c->forward) {
+		ask_forward(c);
+		return;
+	}
 	if (c->socks) {
 		socks_ready(c);
 		return;

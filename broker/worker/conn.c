@@ -151,7 +151,10 @@ static void on_timer(struct ev_loop *loop, ev_timer *t, int revents)
 		break;
 	case CONN_RESOLVING:
 	case CONN_WAITING:
-		dns_timeout(c);
+		if (c->forward)
+			conn_refuse(c, REASON_INTERNAL, "");
+		else
+			dns_timeout(c);
 		break;
 	case CONN_DIALING:
 	case CONN_UPSTREAM:
@@ -497,7 +500,7 @@ void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const
 		.is_no_body = c->is_head_method,
 		.rcode = w->rcode,
 	};
-	ssize_t len = refusal_write(c, &r), n;
+	ssize_t len = c->forward ? -ENOTSUP : refusal_write(c, &r), n; /* it speaks no protocol */
 	bool is_busy = c->http && c->http->out[CLIENT];
 
 	count_refusal(w, reason);

@@ -15,9 +15,11 @@
 
 #include "broker/worker/conn.h"
 #include "broker/worker/http.h"
+#include "broker/worker/misbehave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/to_monitor.h"
 #include "broker/worker/upstream.h"
+#include "common/scope.h"
 
 #define STAGGER_S 0.25 /* RFC 8305 section 8 */
 #define ATTEMPT_S 3.   /* with every slot taken, one this old makes room for the next address */
@@ -88,6 +90,9 @@ void dial_stop(struct deal *d)
 	ev_timer_stop(w->loop, &d->stagger);
 	for (size_t i = 0; i < ATTEMPTS_MAX; i++)
 		attempt_close(w, &d->attempt[i]);
+	for (size_t i = 0; i < d->nborn; i++)
+		scope_close(&d->born[i]);
+	d->nborn = 0;
 }
 
 static enum reason reason_of(int error)
@@ -156,12 +161,15 @@ static bool is_any_open(const struct deal *d)
 	return false;
 }
 
-static int dial_socket(const struct addr *a, uint16_t port)
+/* A socket for the address @i, or the one that was born inside for it. */
+static int dial_socket(struct deal *d, uint8_t i, uint16_t port)
 {
 	static const int on = 1;
 	struct sockaddr_storage ss;
-	socklen_t len = addr_to_sockaddr(a, port, &ss);
-	int fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	socklen_t len = addr_to_sockaddr(&d->addr[i], port, &ss);
+	int fd = i < d->nborn && !misbehave_outside()
+			 ? take_fd(&d->born[i])
+			 : socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int error;
 
 	if (fd < 0)
@@ -183,7 +191,7 @@ static bool attempt_next(struct conn *c)
 	int fd;
 
 	while (d->next < d->naddr && (a = attempt_slot(d))) {
-		fd = dial_socket(&d->addr[d->next], dial_port(c));
+		fd = dial_socket(d, d->next, dial_port(c));
 		a->index = d->next++;
 		if (fd < 0) {
 			d->last_errno = -fd;

@@ -82,6 +82,8 @@ static int on_verdict(struct worker *w, struct conn *c, struct msg_rd *r, const 
 		    ? v.naddr == 0
 		    : (v.flags & (VERDICT_UPSTREAM | VERDICT_CANDIDATES)) == VERDICT_UPSTREAM)
 		return -EBADMSG; /* nothing to dial; or an upstream whose addresses nobody judges */
+	if ((v.flags & VERDICT_SOCKETS) && !(v.flags & VERDICT_FIXED))
+		return -EBADMSG;
 	c->is_allowed = true;
 	memcpy(d->host, v.host, sizeof(d->host));
 	memcpy(d->text, v.text, sizeof(d->text));
@@ -91,7 +93,9 @@ static int on_verdict(struct worker *w, struct conn *c, struct msg_rd *r, const 
 	d->port = v.port;
 	d->flags = v.flags;
 	conn_timer(c, DIAL_S);
-	if (v.flags & VERDICT_FIXED)
+	if (v.flags & VERDICT_SOCKETS)
+		conn_state(c, CONN_WAITING);
+	else if (v.flags & VERDICT_FIXED)
 		dial_start(c);
 	else
 		dns_resolve(c);
@@ -105,8 +109,8 @@ static int on_dial(struct worker *w, struct conn *c, struct msg_rd *r, const int
 	(void)w;
 	(void)fds;
 	(void)nfds;
-	if (msg_get_dial(r, &m) < 0 || m.reason >= REASON_COUNT ||
-	    (c->deal->naddr < 64 && m.mask >> c->deal->naddr != 0))
+	if ((c->deal->flags & VERDICT_SOCKETS) || msg_get_dial(r, &m) < 0 ||
+	    m.reason >= REASON_COUNT || (c->deal->naddr < 64 && m.mask >> c->deal->naddr != 0))
 		return -EBADMSG;
 	if (m.mask) {
 		dial_mask(c, m.mask);
@@ -143,13 +147,36 @@ static int on_orphan(struct worker *w, struct conn *c, struct msg_rd *r, const i
 static int on_listen(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds,
 		     size_t nfds)
 {
+	struct msg_listen m;
+
 	(void)c;
-	if (rd_end(r) < 0)
+	if (msg_get_listen(r, &m) < 0 || m.forward > MSG_FORWARDS_MAX ||
+	    (m.forward == 0 ? m.proto != PROTO_CONNECT
+			    : m.proto != PROTO_PUBLISH && m.proto != PROTO_REACH))
 		return -EBADMSG;
 	for (size_t i = 0; i < nfds; i++) {
-		if (accept_listen(w, fds[i]) < 0)
+		if (accept_listen(w, &m, fds[i]) < 0)
 			worker_exit(w, 1);
 	}
+	return 0;
+}
+
+/* The sockets are of the sandbox's network: the very addresses that would be this machine's are its. */
+static int on_sockets(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds,
+		      size_t nfds)
+{
+	struct deal *d = c->deal;
+
+	(void)w;
+	if (rd_end(r) < 0 || !(d->flags & VERDICT_SOCKETS) || nfds > d->naddr)
+		return -EBADMSG;
+	if (nfds == 0) {
+		conn_refuse(c, REASON_INTERNAL, "no socket could be made inside the sandbox");
+		return 0;
+	}
+	memcpy(d->born, fds, nfds * sizeof(*fds));
+	d->nborn = d->naddr = (uint8_t)nfds;
+	dial_start(c);
 	return 0;
 }
 
@@ -200,10 +227,17 @@ static const struct rule {
 	{ MSG_DIAL,    IN(CONN_WAITING), 11, 11 + MSG_TEXT_MAX, 0, 0, on_dial },
 	{ MSG_CUT,     ANY_CONN,       0, 0,                 0, 0, on_cut },
 	{ MSG_ORPHAN,  ANY_CONN,       0, 0,                 0, 0, on_orphan },
-	{ MSG_LISTEN,  NO_CONN,        0, 0,                 1, 2, on_listen },
+	{ MSG_LISTEN,  NO_CONN,        3, 3,                 1, 2, on_listen },
+	{ MSG_SOCKETS, IN(CONN_WAITING), 0, 0,               0, 2, on_sockets },
 	{ MSG_STOP,    NO_CONN,        0, 0,                 0, 0, on_stop },
 };
 /* clang-format on */
+
+static void fds_close(const int *fds, size_t nfds)
+{
+	for (size_t i = 0; i < nfds; i++)
+		(void)close(fds[i]);
+}
 
 static int handle(struct worker *w, const struct rule *rule, const struct msg_head *h,
 		  struct msg_rd *r, const int *fds, size_t nfds)
@@ -218,8 +252,10 @@ static int handle(struct worker *w, const struct rule *rule, const struct msg_he
 	if (h->conn == 0 || h->conn >= w->next_num)
 		return -EBADMSG; /* never asked */
 	c = conn_find(w, h->conn);
-	if (!c)
-		return 0; /* it ended while the message was on its way */
+	if (!c) { /* it ended while the message was on its way */
+		fds_close(fds, nfds);
+		return 0;
+	}
 	if (!(rule->states & IN(c->state)))
 		return -EBADMSG;
 	return rule->handler(w, c, r, fds, nfds);
@@ -237,8 +273,8 @@ int from_monitor(struct worker *w, const void *buf, size_t len, int *fds, size_t
 				result = handle(w, &rules[i], &h, &r, fds, nfds);
 		}
 	}
-	for (size_t i = 0; result < 0 && i < nfds; i++)
-		(void)close(fds[i]);
+	if (result < 0)
+		fds_close(fds, nfds);
 	return result;
 }
 

@@ -170,12 +170,18 @@ static bool is_lost(struct conn *c, uint32_t events)
 	       error != 0 || ((events & EPOLLHUP) && is_waiting(c));
 }
 
+/* The client of a published port is outside, where the monitor does not look. */
+static bool may_be_orphan(const struct conn *c)
+{
+	return c->proto != PROTO_PUBLISH;
+}
+
 static void on_event(struct conn *c, uint32_t events)
 {
 	if (is_lost(c, events))
 		conn_reset(c, REASON_CLIENT_RESET);
-	else if ((events & EPOLLRDHUP) && c->leave == LEAVE_WATCHED && c->state != CONN_TUNNEL &&
-		 c->state != CONN_REPLY && c->state != CONN_LINGER)
+	else if ((events & EPOLLRDHUP) && c->leave == LEAVE_WATCHED && may_be_orphan(c) &&
+		 c->state != CONN_TUNNEL && c->state != CONN_REPLY && c->state != CONN_LINGER)
 		half_begin(c);
 }
 

@@ -307,6 +307,13 @@ bool misbehave_done(struct conn *c)
 	return true;
 }
 
+bool misbehave_outside(void)
+{
+	const char *name = getenv("WEIR_TEST_MISBEHAVE");
+
+	return name && str_eq(name, "outside");
+}
+
 bool misbehave_ask(struct conn *c, const struct msg_ask *m)
 {
 	const char *name = getenv("WEIR_TEST_MISBEHAVE");

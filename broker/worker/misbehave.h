@@ -17,6 +17,8 @@ bool misbehave_ask(struct conn *c, const struct msg_ask *m);
 /** misbehave_dialed() / misbehave_done() - the same for DIALED and DONE of that connection */
 bool misbehave_dialed(struct conn *c);
 bool misbehave_done(struct conn *c);
+/** misbehave_outside() - a published connection is dialled with a socket of the host's network */
+bool misbehave_outside(void);
 #else
 #define clock_read() ((void)0)
 static inline bool misbehave_ask(struct conn *c, const struct msg_ask *m)
@@ -33,6 +35,10 @@ static inline bool misbehave_dialed(struct conn *c)
 static inline bool misbehave_done(struct conn *c)
 {
 	(void)c;
+	return false;
+}
+static inline bool misbehave_outside(void)
+{
 	return false;
 }
 #endif

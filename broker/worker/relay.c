@@ -412,7 +412,7 @@ static void first_watch(struct conn *c)
 void relay_linked(struct conn *c)
 {
 	conn_hard(c->side[ORIGIN].io.fd);
-	if (!say_linked(c)) {
+	if (!c->forward && !say_linked(c)) {
 		/* reset by the client, or it does not even take the answers it had */
 		conn_reset(c, REASON_CLIENT_RESET);
 		return;

@@ -24,6 +24,7 @@
 #define SHARES 1024	/* targets that are told apart, by a hash */
 #define PIPES_MAX 64	/* pooled pipes for splice */
 #define INTERIM_MAX 64	/* 1xx heads before the final one: an origin that sends more is none */
+#define LISTENERS_MAX (2 + 2 * MSG_FORWARDS_MAX)
 #define PEEK_MAX (HEAD_MAX + 1)
 #define REWRITE_ROOM 2048 /* Host; http://HOST:PORT and credentials for an upstream */
 #ifdef WEIR_TEST
@@ -94,7 +95,8 @@ struct deal {
 	uint32_t flags;
 	char text[MSG_TEXT_MAX + 1], private_text[MSG_TEXT_MAX + 1];
 	struct addr addr[MSG_ADDRS_MAX];
-	uint8_t naddr, next;
+	int born[2]; /* VERDICT_SOCKETS: nborn sockets to connect, the first one to addr[0] */
+	uint8_t naddr, next, nborn;
 	uint8_t interim; /* 1xx heads of the upstream proxy */
 	uint16_t share;	 /* 0 to SHARES - 1 */
 	bool is_set_up;	 /* the attempts are set up */
@@ -150,8 +152,10 @@ struct conn {
 			   /* of a hello: bytes without which it need not be looked at again */
 	uint32_t dropped;
 	uint8_t state, proto;
-	uint8_t socks;	 /* enum socks_step */
-	bool is_started; /* the head's first byte came */
+	uint8_t forward;  /* number of the publish or reach line; 0: a client of the proxy */
+	struct addr peer; /* publish: of the client */
+	uint8_t socks;	  /* enum socks_step */
+	bool is_started;  /* the head's first byte came */
 	bool is_asked, is_allowed, is_dialed;
 	bool is_over; /* one of the CONNS_OVER */
 	bool is_counted;
@@ -164,6 +168,7 @@ struct conn {
 _Static_assert(sizeof(struct conn) <= 512, "an idle tunnel costs at most 512 bytes");
 
 TAILQ_HEAD(conn_list, conn);
+_Static_assert(MSG_FORWARDS_MAX <= UINT8_MAX, "the number of a line fits");
 
 struct dns; /* dns.c */
 
@@ -175,10 +180,13 @@ struct worker {
 	struct msg_config config;
 	struct dns *dns;
 
-	ev_io listener[2];
-	bool is_unix[2]; /* weir proxy: that listener's clients must be the user's own */
-	uid_t uid;	 /* the user, as this process sees it */
-	int spare;	 /* given up for a moment when no descriptor is left */
+	struct listener {
+		ev_io io;
+		bool is_unix;		/* weir proxy: its clients must be the user's own */
+		uint8_t proto, forward; /* as LISTEN said */
+	} listener[LISTENERS_MAX];
+	uid_t uid; /* the user, as this process sees it */
+	int spare; /* given up for a moment when no descriptor is left */
 	ev_timer pause;
 	bool is_ready, is_paused_full, is_paused_fds, is_stopping, is_exiting;
 

@@ -52,7 +52,7 @@ bool turn_deal(struct conn *c, const struct asked *a)
 		return false;
 	memset(d, 0, offsetof(struct deal, text));
 	d->text[0] = d->private_text[0] = '\0';
-	d->naddr = d->next = d->interim = 0;
+	d->naddr = d->next = d->interim = d->nborn = 0;
 	d->is_set_up = false;
 	d->conn = c;
 	d->share = share;

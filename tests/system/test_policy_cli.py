@@ -57,8 +57,9 @@ BAD = [	# (line, column of the bad word, a word of the message)
     ("hide ~/x", 1, "hide"),
     ("socket /run/x", 1, "socket"),
     ("device gpu", 1, "device"),
-    ("publish 8888", 1, "publish"),
-    ("reach 5432", 1, "reach"),
+    ("publish 8888x", 9, "[ADDRESS:]PORT"),
+    ("publish 3128", 9, "proxy"),
+    ("reach 5432:70000", 7, "PORT[:PORT OF THE HOST]"),
     ("dotfile .vimrc", 1, "dotfile"),
     ("ask-timeout 5", 1, "ask-timeout"),
     ("cache keep", 1, "cache"),
@@ -231,7 +232,7 @@ def test_policy_presets_lists_the_five(world):
 
 @pytest.mark.parametrize("option", [
     ["--ask", "x.example.org"], ["--hide", "/x"], ["--socket", "/x"], ["--device", "gpu"],
-    ["--publish", "8888"], ["--reach", "5432"], ["--view", "host"], ["--home", "keep"],
+    ["--view", "host"], ["--home", "keep"],
     ["--tty", "auto"], ["--tty", "always"], ["--route", "transparent"], ["--route", "both"],
     ["--audit", "syslog"], ["--audit", "journal"], ["--write-anyway"], ["--ask-on", "approve"]])
 def test_options_of_later_are_refused_by_name(world, option):

@@ -152,10 +152,12 @@ static void worker_begin(struct world *w)
 static void listen_to(struct world *w)
 {
 	static const struct linger hard = { .l_onoff = 1 }; /* as the shim makes them */
+	const struct msg_listen m = { .proto = PROTO_CONNECT };
 	int l = listener(&w->port);
 
 	assert_int_equal(setsockopt(l, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), 0);
 	wr_open(&w->wr, MSG_LISTEN, 0);
+	msg_put_listen(&w->wr, &m);
 	assert_int_equal(wr_send(&w->wr, w->sock, &l, 1), 0);
 	(void)close(l);
 }
