@@ -18,12 +18,14 @@ set -eu
 		redis-server:redis-server"
 	clients="$check wget:wget python3-venv python3-pip nodejs:node npm:npm python3-socks
 		openssh-client:ssh openssh-server:/usr/sbin/sshd rsync:rsync
+		postgresql:psql proxychains4:proxychains4 golang-go:go r-base-core:Rscript
+		python3-requests python3-httpx python3-aiohttp python3-websockets
 		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'
 	nightly='chromium:chromium'
-	bench='bubblewrap:bwrap tinyproxy:tinyproxy socat:socat python3'
+	bench='bubblewrap:bwrap tinyproxy:tinyproxy socat:socat squid:squid python3'
 }
 
 verb=$1

@@ -167,6 +167,25 @@ def test_b2_origin_shuts_down_and_still_gets_everything(sb, origin):
     assert o.data[0] == b"3000000"
 
 
+def test_b2_one_byte_at_a_time_both_ways(sb, origin):
+    """each byte arrives by itself, long before the next one"""
+    def slow(_o, c, _n):
+        for i in range(20):
+            assert c.recv(100) == bytes([i])
+            c.sendall(bytes([100 + i]))
+        assert c.recv(1) == b""
+    o = origin(slow)
+    got = sb.py("""
+        s, st, h, rest = connect("allowed.example.org:%d" % port)
+        got = b""
+        for i in range(20):
+            s.sendall(bytes([i])); got += s.recv(100); time.sleep(0.05)
+        s.shutdown(socket.SHUT_WR); result = got, read_all(s)
+    """, port=o.port)
+    o.wait_ended(1)
+    assert got == (bytes(range(100, 120)), b"") and not o.errors
+
+
 def test_b2_client_shuts_down_at_once_with_the_connect(sb, origin):
     o = origin(answer_after_eof)
     got = sb.py("""

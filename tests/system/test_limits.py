@@ -110,6 +110,39 @@ def test_an_idle_tunnel_is_cut_only_when_the_policy_says_so(net):
         [r["reason"] for r in done.audit if r["event"] == "end"] == ["idle"], done.audit
 
 
+def test_b7_what_is_silent_for_minutes_lives_on(net):
+    """a tunnel and an event stream: three seconds are five minutes here; events come one by one"""
+    def events(_o, c, _n):
+        while b"\r\n\r\n" not in c.recv(65536):
+            pass
+        c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 0\n\n")
+        time.sleep(3)
+        for i in range(1, 4):
+            c.sendall(b"data: %d\n\n" % i)
+            time.sleep(0.4)
+    source = net.listen("93.184.216.34", 82, events)
+    try:
+        with net.inside(allow=[f"{HOST}:82,7"], test=True, env={"WEIR_TEST_CLOCK": "1"}) as sb:
+            got, gaps, alive = sb.py("""
+                t, st, h, r = connect("allowed.example.org:7")
+                s = proxy(); s.sendall(data)
+                st, h, b = read_head(s)
+                while not b.endswith(b"\\n\\n"): b += s.recv(100)
+                got, gaps, since = [b], [], time.monotonic()
+                while True:
+                    d = s.recv(100)
+                    if not d: break
+                    got.append(d); gaps.append(time.monotonic() - since); since = time.monotonic()
+                t.sendall(b"alive"); result = got, gaps, t.recv(5)
+            """, data=f"GET http://{HOST}:82/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            sb.close()
+    finally:
+        source.close()
+    events = [b"data: %d\n\n" % i for i in range(4)]
+    assert got == events and alive == b"alive", got
+    assert gaps[0] > 2.5 and all(0.2 < g < 1 for g in gaps[1:]), gaps
+
+
 # ---- sizes ----
 
 @pytest.mark.parametrize("tail", [b"\r\n\r\n", b""])
