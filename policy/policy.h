@@ -284,10 +284,16 @@ size_t policy_refusal(const struct policy *p, const struct target *t, enum reaso
 		      const struct policy_rule *rule, const struct addr *addr, char *buf,
 		      size_t room);
 
+/** struct policy_fixed - what no policy changes, for the end of what is shown: @list names the table it is
+ * from. Ends with a NULL list */
+struct policy_fixed {
+	const char *list, *path, *what;
+};
+
 /** policy_show() - the merged policy as text with origins (weir policy show) */
 void policy_show(const struct policy *p, FILE *out);
-/** policy_show_json() - the same as one JSON object. Return: 0 or -ENOMEM */
-int policy_show_json(const struct policy *p, FILE *out);
+/** policy_show_json() - the same as one JSON object. @fixed: may be NULL. Return: 0 or -ENOMEM */
+int policy_show_json(const struct policy *p, const struct policy_fixed *fixed, FILE *out);
 /** policy_presets() - NULL-terminated; name, one line, text */
 struct policy_preset {
 	const char *name, *summary, *text;

@@ -286,7 +286,18 @@ static int json_lines(const struct policy *p, json_t *list)
 	return 0;
 }
 
-int policy_show_json(const struct policy *p, FILE *out)
+static json_t *json_fixed(const struct policy_fixed *f)
+{
+	json_t *list = json_array();
+
+	for (; f && f->list; f++)
+		(void)json_array_append_new(list,
+					    json_pack("{s:s, s:o, s:s}", "list", f->list, "path",
+						      json_text(f->path), "what", f->what));
+	return list;
+}
+
+int policy_show_json(const struct policy *p, const struct policy_fixed *fixed, FILE *out)
 {
 	json_t *o = json_object(), *list = json_array();
 	int r = json_lines(p, list);
@@ -294,6 +305,8 @@ int policy_show_json(const struct policy *p, FILE *out)
 	if (json_object_set_new(o, "settings", json_settings(p)) < 0)
 		r = -ENOMEM;
 	if (json_object_set_new(o, "lines", list) < 0)
+		r = -ENOMEM;
+	if (json_object_set_new(o, "fixed", json_fixed(fixed)) < 0)
 		r = -ENOMEM;
 	if (r == 0 && json_dumpf(o, out, JSON_INDENT(2)) < 0)
 		r = -ENOMEM;

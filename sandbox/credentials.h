@@ -12,6 +12,8 @@ struct place_row {
 extern const struct place_row credentials_home[];
 /** credentials_system - absolute: the same */
 extern const struct place_row credentials_system[];
+/** credentials_etc - relative to /etc: absent in every view. credentials_etc_root: when root runs weir */
+extern const struct place_row credentials_etc[], credentials_etc_root[];
 /** autorun_home - relative to a home directory: what is written there runs outside, later.
  * Refused as a write grant unless "write!" */
 extern const struct place_row autorun_home[];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* sandbox/etc.c - /etc inside the sandbox.
  * The host's /etc is believed to be the administrator's; what it may hold that is nobody's business
- * is in the table below and absent by construction: a whiteout in the upper layer hides the name
+ * is in sandbox/credentials.c and absent by construction: a whiteout in the upper layer hides the name
  * whatever the host later puts there. As root everything that is not world-readable goes too, since
  * root inside still owns root's files. */
 #include "sandbox/etc.h"
@@ -22,6 +22,7 @@
 #include "common/scope.h"
 #include "common/stage.h"
 #include "sandbox/clients.h"
+#include "sandbox/credentials.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree.h"
 
@@ -31,32 +32,6 @@
 #define SSH_CONFIG_D "/var/lib/weir/ssh_config.d"
 #define ETC_KNOWN_HOSTS "/run/weir/known_hosts"
 #define KNOWN_HOSTS_MAX (1 << 20)
-
-/* Names below /etc that are never inside, and what they hold. A whiteout costs two microseconds of
- * each launch, so the first table has what may be readable by everybody somewhere; the second has
- * what its owner keeps to root everywhere, and is hidden when root runs weir. */
-/* clang-format off */
-static const char *const secret[] = {
-	"shadow", "shadow-", "gshadow", "gshadow-",		/* password hashes */
-	"sudoers", "sudoers.d",					/* who may be root */
-	"ssh/ssh_host_rsa_key", "ssh/ssh_host_dsa_key", "ssh/ssh_host_ecdsa_key",
-	"ssh/ssh_host_ed25519_key",				/* the host's identity */
-	"ssl/private", "pki/tls/private", "letsencrypt",	/* private keys of servers */
-	"krb5.keytab", "NetworkManager", "wireguard", "openvpn", /* domain, networks, VPNs */
-	"docker", "kubernetes", "rancher", "cni", "containers/auth.json", /* registries, clusters */
-	"cloud", "apt/auth.conf", "apt/auth.conf.d", "cifs-credentials", /* passwords of elsewhere */
-	"weir",							/* the administrator's policy */
-};
-static const char *const secret_root[] = {
-	"sudo.conf", "doas.conf", "security/opasswd", "acme", "samba/private", "sssd",
-	"wpa_supplicant", "wpa_supplicant.conf", "netplan", "iwd", "ppp",
-	"ipsec.secrets", "ipsec.d", "swanctl", "strongswan", "containerd", "crio",
-	"salt", "puppet", "chef", "vault.d", "consul.d", "nomad.d",
-	"mysql/debian.cnf", "exim4/passwd.client", "postfix/sasl_passwd", "postfix/sasl_passwd.db",
-	"msmtprc", "fetchmailrc", "davfs2/secrets",
-	"crypttab", "cryptsetup-keys.d", "credstore", "credstore.encrypted",
-};
-/* clang-format on */
 
 /* Names that this file writes itself, so that a copy entry by entry passes them over. */
 static const char *const own[] = { "passwd",	 "passwd-",	"group",	 "group-",
@@ -296,10 +271,11 @@ static int layer_fill(struct tree *t, int layer, int etc, struct err *e)
 		r = ssh_write(t, layer, e);
 	if (r == 0)
 		r = clients_write(layer, etc, t->plan, e);
-	for (size_t i = 0; i < ARRAY_LEN(secret) && r == 0; i++)
-		r = tree_hide(layer, etc, secret[i], e);
-	for (size_t i = 0; i < ARRAY_LEN(secret_root) && r == 0 && t->plan->uid == 0; i++)
-		r = tree_hide(layer, etc, secret_root[i], e);
+	for (const struct place_row *c = credentials_etc; c->path && r == 0; c++)
+		r = tree_hide(layer, etc, c->path, e);
+	for (const struct place_row *c = credentials_etc_root;
+	     c->path && r == 0 && t->plan->uid == 0; c++)
+		r = tree_hide(layer, etc, c->path, e);
 	if (r == 0)
 		r = suffix_scan(layer, etc, e);
 	if (r == 0 && t->plan->uid == 0)
@@ -313,6 +289,14 @@ static bool in_table(const char *const *table, size_t n, const char *path)
 {
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(table[i], path))
+			return true;
+	return false;
+}
+
+static bool in_rows(const struct place_row *table, const char *path)
+{
+	for (; table->path; table++)
+		if (str_eq(table->path, path))
 			return true;
 	return false;
 }
@@ -362,8 +346,7 @@ static int copy_entry(struct tree *t, int dir, int to, const char *prefix, const
 
 	if (n < 0 || (size_t)n >= sizeof(path) || ++*names > SCAN_NAMES)
 		return err_set(e, E2BIG, "copy '/etc'");
-	if (in_table(secret, ARRAY_LEN(secret), path) ||
-	    in_table(secret_root, ARRAY_LEN(secret_root), path) ||
+	if (in_rows(credentials_etc, path) || in_rows(credentials_etc_root, path) ||
 	    in_table(own, ARRAY_LEN(own), path) || str_eq(path, "ssh/ssh_config.d") ||
 	    (!*prefix && name_secret(name)) || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;

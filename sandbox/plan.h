@@ -31,7 +31,7 @@ struct plan_file {
 
 #define PLAN_GRANTS_MAX 192 /* what the policy grants, and the guarded parts of P's repository */
 #define PLAN_LINKS_MAX 256
-#define PLAN_HIDDEN_MAX 1024
+#define PLAN_HIDDEN_MAX 4096
 #define PLAN_KEEP_MAX 64
 #define PLAN_REACH_MAX 16
 #define PLAN_MACHINE_ID_LEN 32

@@ -700,7 +700,7 @@ int judge_project(const struct judge *j, int fd, const char *path, struct err *e
 	return 0;
 }
 
-static int hidden_add(struct sandbox_plan *p, const char *path)
+int plan_hide(struct sandbox_plan *p, const char *path)
 {
 	for (size_t i = 0; i < p->nhidden; i++)
 		if (str_eq(p->hidden[i], path))
@@ -731,7 +731,7 @@ static int hide_others(const struct judge *j, const char *path, struct sandbox_p
 
 			if (len < 0 || (size_t)len >= sizeof(hidden) || !path_above(path, hidden))
 				continue;
-			if ((r = hidden_add(plan, hidden)) < 0)
+			if ((r = plan_hide(plan, hidden)) < 0)
 				return r;
 			n++;
 		}
@@ -748,7 +748,7 @@ int judge_hide(const struct judge *j, const char *path, struct sandbox_plan *pla
 		for (size_t i = 0; i < lists[l]->n && r == 0; i++) {
 			if (!path_above(path, lists[l]->v[i].path))
 				continue;
-			r = hidden_add(plan, lists[l]->v[i].path);
+			r = plan_hide(plan, lists[l]->v[i].path);
 			n++;
 		}
 	if (n < 0 || r < 0)
@@ -903,6 +903,21 @@ static int grant_try(const struct judge *j, const struct policy_grant *g, struct
 	if ((r = grant_add(plan, &fd, path, write, e)) < 0)
 		return r;
 	return grant_links(g->path, plan, e);
+}
+
+int grant_tool(const struct judge *j, const char *path, struct sandbox_plan *plan, struct err *e)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_DIRECTORY,
+				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	SCOPED_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	char real[PATH_MAX];
+	int r;
+
+	if (fd < 0)
+		return err_set(e, errno, "open '%s'", path);
+	if ((r = judge_fd(j, fd, JUDGE_READ, real, e)) < 0)
+		return r;
+	return grant_add(plan, &fd, real, false, e);
 }
 
 int grant_open(const struct judge *j, const struct policy_grant *g, struct sandbox_plan *plan,

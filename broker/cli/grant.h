@@ -59,6 +59,12 @@ const char *judge_secret(const struct judge *j, const char *path);
 /** judge_home_may_hold() - false: nothing lies at @rel of the home directory. One listing the first time */
 bool judge_home_may_hold(struct judge *j, const char *rel);
 
+/** grant_tool() - share the directory @path (canonical) read-only, for a program that needs it
+ * Return: 0, or -errno with @e: it may not be shared, or is not there */
+int grant_tool(const struct judge *j, const char *path, struct sandbox_plan *plan, struct err *e);
+/** plan_hide() - no overlay shows the canonical @path. Return: 0, -E2BIG or -ENOMEM */
+int plan_hide(struct sandbox_plan *plan, const char *path);
+
 /** grant_links() - record each symlink on the way to @path, as it is spelled. Return: 0 or -errno */
 int grant_links(const char *path, struct sandbox_plan *plan, struct err *e);
 

@@ -22,6 +22,8 @@
 #include "broker/cli/java.h"
 #include "broker/cli/mounts.h"
 #include "broker/cli/repo.h"
+#include "broker/cli/toolroots.h"
+#include "broker/cli/visible.h"
 #include "common/err.h"
 #include "common/scope.h"
 #include "policy/policy.h"
@@ -281,34 +283,6 @@ static int hidden_plan(struct sandbox_plan *p, const struct judge *j, struct mou
 
 /* ---- what is visible inside ---- */
 
-static bool hidden_is(const struct sandbox_plan *p, const char *path)
-{
-	for (size_t i = 0; i < p->nhidden; i++)
-		if (path_within(path, p->hidden[i]))
-			return true;
-	return false;
-}
-
-/* Is @path, which exists on the host, there inside too? By its canonical path. */
-static bool visible(const struct sandbox_plan *p, const char *path)
-{
-	static const char *const always[] = { "/usr",	"/bin",	   "/sbin", "/lib",	 "/lib32",
-					      "/lib64", "/libx32", "/etc",  "/nix/store" };
-	char real[PATH_MAX];
-
-	if (!realpath(path, real))
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(always); i++)
-		if (path_within(real, always[i]))
-			return true;
-	if (p->project && path_within(real, p->project))
-		return p->project_write || !hidden_is(p, real);
-	for (size_t i = 0; i < p->ngrants; i++)
-		if (path_within(real, p->grants[i].path))
-			return p->grants[i].write || !hidden_is(p, real);
-	return false;
-}
-
 /* Where CMD starts: its own place when that is inside, else the private home. */
 static int cwd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
 {
@@ -331,30 +305,9 @@ static int cwd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err
 /* Where the host has CMD, when inside it is not: for the message, should execve not find it. */
 static int command_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
 {
-	const char *cmd = in->argv[0], *path = NULL;
 	char file[PATH_MAX];
 
-	if (strchr(cmd, '/')) {
-		int n = snprintf(file, sizeof(file), "%s%s%s", cmd[0] == '/' ? "" : in->place->cwd,
-				 cmd[0] == '/' ? "" : "/", cmd);
-
-		if (n > 0 && (size_t)n < sizeof(file) && access(file, F_OK) == 0 &&
-		    !visible(p, file))
-			return copy(&p->cmd_host, file, e);
-		return 0;
-	}
-	for (char *const *v = in->environ; *v && !path; v++)
-		if (strncmp(*v, "PATH=", 5) == 0)
-			path = *v + 5;
-	while (path && *path) {
-		size_t len = strcspn(path, ":");
-		int n = snprintf(file, sizeof(file), "%.*s/%s", (int)len, path, cmd);
-
-		if (len && n > 0 && (size_t)n < sizeof(file) && access(file, X_OK) == 0)
-			return visible(p, file) ? 0 : copy(&p->cmd_host, file, e);
-		path += len + (path[len] == ':');
-	}
-	return 0;
+	return command_find(in, file) && !visible(p, file) ? copy(&p->cmd_host, file, e) : 0;
 }
 
 /* ---- environment and arguments ---- */
@@ -589,7 +542,7 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 	    (r = person_plan(p, in, e)) < 0 || (r = hostname_plan(p, e)) < 0 ||
 	    (r = hosts_plan(p, e)) < 0 || (r = grants_plan(p, j, in, e)) < 0)
 		return r;
-	if ((r = project_plan(p, j, &m, in, e)) == 0)
+	if ((r = project_plan(p, j, &m, in, e)) == 0 && (r = toolroots_plan(p, j, &m, in, e)) == 0)
 		r = hidden_plan(p, j, &m, e);
 	mounts_free(&m);
 	if (r < 0 || (r = machine_id_plan(p, in->place->project, e)) < 0 ||

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "broker/cli/cli.h"
+#include "broker/cli/fixed.h"
 #include "broker/cli/import.h"
 #include "broker/cli/layers.h"
 #include "broker/cli/options.h"
@@ -182,8 +183,7 @@ static int show_print(const struct shown *s, struct err *e)
 		(void)policy_lint(p, NULL, NULL);
 		if (!s->o.json)
 			policy_show(p, stdout);
-		else if (policy_show_json(p, stdout) < 0)
-			r = err_set(e, ENOMEM, "policy show");
+		r = fixed_show(s->o.json ? p : NULL, stdout, e);
 	}
 	policy_free(p);
 	surroundings_free(&project);

@@ -293,6 +293,12 @@ def test_show_and_presets_print_what_their_schemas_say(user):
                                  "--preset", "none").ok().text)
         check(o, schema("policy-show"))
         assert {ln["state"] for ln in o["lines"]} == {"in force", "locked", "inactive", "overridden"}
+        assert {"list": "absent", "path": "~/.ssh", "what": "ssh keys"} in o["fixed"]
+        assert {f["list"] for f in o["fixed"]} == {"absent", "absent-root", "autorun", "dotfiles",
+                                                   "toolchains"}
+        text = user.weir("policy", "show").ok().text
+        for f in o["fixed"]:
+            assert f"#   {f['path']} " in text, f
         assert any(ln.get("repeats_line") == 1 for ln in o["lines"]), o
         check(json.loads(user.weir("policy", "presets", "--json").ok().text),
               schema("policy-presets"))

@@ -185,12 +185,12 @@ static void the_repository_and_weirs_directory_are_guarded(void **state)
 
 	(void)state;
 	assert_int_equal(make(&m, "~/repo", NULL, NULL, "true", &e), 0);
-	assert_int_equal(m.plan.ngrants, 1);
+	assert_int_equal(m.plan.ngrants, 2); /* ~/tools, which PATH names */
 	assert_string_equal(m.plan.grants[0].path, at("~/repo/.git"));
 	assert_true(m.plan.grants[0].write && m.plan.grants[0].is_dir && m.plan.git_pinned);
 	unmake(&m);
 	assert_int_equal(make(&m, "~/marked", NULL, NULL, "true", &e), 0);
-	assert_int_equal(m.plan.ngrants, 1);
+	assert_int_equal(m.plan.ngrants, 2); /* ~/tools, which PATH names */
 	assert_string_equal(m.plan.grants[0].path, at("~/marked/.weir"));
 	assert_true(!m.plan.grants[0].write && !m.plan.git_pinned);
 	unmake(&m);
@@ -204,11 +204,11 @@ static void a_read_of_P_makes_it_read_only_and_a_write_of_it_is_not_mounted_twic
 	(void)state;
 	assert_int_equal(make(&m, "~/plain", "read", ".", "true", &e), 0);
 	assert_false(m.plan.project_write);
-	assert_int_equal(m.plan.ngrants, 0);
+	assert_int_equal(m.plan.ngrants, 1); /* ~/tools, which PATH names */
 	unmake(&m);
 	assert_int_equal(make(&m, "~/plain", "write", ".", "true", &e), 0);
 	assert_true(m.plan.project_write);
-	assert_int_equal(m.plan.ngrants, 0);
+	assert_int_equal(m.plan.ngrants, 1); /* ~/tools, which PATH names */
 	unmake(&m);
 }
 
@@ -230,8 +230,8 @@ static const struct {
 	{ "a program of the system", "true", "" },
 	{ "a program by its path", "/usr/bin/env", "" },
 	{ "one in P", "./tool", "" },
-	{ "one of the home, by PATH", "mytool", "~/tools/mytool" },
-	{ "one of the home, by its path", "~/tools/mytool", "~/tools/mytool" },
+	{ "one of the home, by PATH", "mytool", "" },
+	{ "one of the home that no PATH leads to", "~/alone/mytool", "~/alone/mytool" },
 	{ "one that is nowhere", "no-such-tool", "" },
 };
 
@@ -343,8 +343,8 @@ static int setup(void **state)
 					    "~/repo/sub",     "~/repo/sub/deep", "~/marked",
 					    "~/marked/.weir", "~/marked/sub",	 "~/loose",
 					    "~/.git",	      "~/.ssh",		 "~/.config",
-					    "~/.config/fish", "~/tools" };
-	static const char *const files[] = { "~/tools/mytool", "~/plain/tool" };
+					    "~/.config/fish", "~/tools",	 "~/alone" };
+	static const char *const files[] = { "~/tools/mytool", "~/plain/tool", "~/alone/mytool" };
 
 	(void)state;
 	(void)snprintf(home, sizeof(home), "/var/tmp/weir-plan-XXXXXX");

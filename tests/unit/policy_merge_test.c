@@ -380,7 +380,7 @@ static char *shown(const struct policy *p, bool json)
 
 	assert_non_null(f);
 	if (json)
-		assert_int_equal(policy_show_json(p, f), 0);
+		assert_int_equal(policy_show_json(p, NULL, f), 0);
 	else
 		policy_show(p, f);
 	assert_int_equal(fclose(f), 0);
