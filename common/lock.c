@@ -20,11 +20,12 @@
 #include "common/scope.h"
 
 /* Debian 12's <linux/landlock.h> ends at ABI 2; these are of Linux 6.16. */
-#define FS_ABI1 ((1ULL << 13) - 1) /* execute … make_sym */
-#define FS_REFER (1ULL << 13)	   /* ABI 2 */
-#define FS_TRUNCATE (1ULL << 14)   /* ABI 3 */
-#define FS_IOCTL_DEV (1ULL << 15)  /* ABI 5 */
-#define NET_BIND_TCP (1ULL << 0)   /* ABI 4 */
+#define FS_ABI1 ((1ULL << 13) - 1)   /* execute … make_sym */
+#define FS_REFER (1ULL << 13)	     /* ABI 2 */
+#define FS_TRUNCATE (1ULL << 14)     /* ABI 3 */
+#define FS_IOCTL_DEV (1ULL << 15)    /* ABI 5 */
+#define FS_RESOLVE_UNIX (1ULL << 16) /* ABI 9: Linux 7.1 */
+#define NET_BIND_TCP (1ULL << 0)     /* ABI 4 */
 #define NET_CONNECT_TCP (1ULL << 1)
 #define SCOPE_ABSTRACT (1ULL << 0) /* ABI 6 */
 #define SCOPE_SIGNAL (1ULL << 1)
@@ -145,6 +146,7 @@ static struct ruleset ruleset_for(unsigned what, int abi)
 		r.fs = FS_ABI1;
 		r.fs |= abi >= 2 ? FS_REFER : 0;
 		r.fs |= abi >= 3 ? FS_TRUNCATE : 0;
+		r.fs |= abi >= LOCK_ABI_UNIX ? FS_RESOLVE_UNIX : 0;
 	}
 	if (what & LOCK_NOTHING_FS)
 		r.fs |= abi >= 5 ? FS_IOCTL_DEV : 0;
@@ -184,7 +186,13 @@ static uint64_t open_rights(int fd, uint64_t handled)
 		       writes = LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE;
 	int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0 || flags & O_PATH)
+	struct stat st;
+
+	if (flags < 0 || fstat(fd, &st) < 0)
+		return 0;
+	if (flags & O_PATH)
+		return S_ISSOCK(st.st_mode) ? FS_RESOLVE_UNIX & handled : 0;
+	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
 		return 0;
 	switch (flags & O_ACCMODE) {
 	case O_RDONLY:
@@ -205,14 +213,13 @@ static int rules_add(int ruleset, uint64_t handled, const int *fds, size_t n)
 
 	if (root < 0)
 		return -errno;
-	if ((r = rule_add(ruleset, root, handled)) < 0)
+	/* sockets that a process inside makes are its own domain's: no rule is needed for them */
+	if ((r = rule_add(ruleset, root, handled & ~FS_RESOLVE_UNIX)) < 0)
 		return r;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t rights = open_rights(fds[i], handled);
-		struct stat st;
 
-		if (rights == 0 || fstat(fds[i], &st) < 0 ||
-		    (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode)))
+		if (rights == 0)
 			continue;
 		/* EBADFD: of no tree at all, as a pipe or a memfd; those are never refused */
 		if ((r = rule_add(ruleset, fds[i], rights)) < 0 && r != -EBADFD)

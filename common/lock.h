@@ -24,6 +24,8 @@ int lock_rlimits(const struct lock_limits *l);
 /** lock_landlock_abi() - 0 where the kernel has none (or WEIR_TEST_WITHOUT=landlock) */
 int lock_landlock_abi(void);
 
+#define LOCK_ABI_UNIX 9 /* from here on LOCK_INSIDE closes unix sockets made outside */
+
 enum lock_landlock {
 	LOCK_NOTHING_FS = 1, /* every file right handled, none granted */
 	LOCK_NO_BIND = 2,    /* ABI 4: TCP bind handled, none granted */
@@ -35,8 +37,9 @@ enum lock_landlock {
 /** lock_landlock() - restrict this thread by the @what (enum lock_landlock bits) the kernel has.
  * A kernel without Landlock is no error: result 0. Return: the ABI in force, or -errno */
 int lock_landlock(unsigned what);
-/** lock_landlock_open() - the same; under LOCK_INSIDE the regular files and FIFOs among @fds, which
- * may lie anywhere, can be opened again as they are open now: for reading, writing or both.
+/** lock_landlock_open() - the same; under LOCK_INSIDE a unix socket among @fds, opened with O_PATH, can
+ * be connected to whoever made it, and the regular files and FIFOs among them, which may lie
+ * anywhere, can be opened again as they are open now: for reading, writing or both.
  * Everything else that is open goes on being read and written as it is. Allocates nothing */
 int lock_landlock_open(unsigned what, const int *fds, size_t n);
 

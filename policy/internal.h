@@ -130,6 +130,8 @@ enum keyword {
 	KEY_WRITE, /* write! too */
 	KEY_HIDE,
 	KEY_DOTFILE,
+	KEY_SOCKET,
+	KEY_DEVICE,
 	KEY_ENV,
 	KEY_LIMIT,
 	KEY_AUDIT,

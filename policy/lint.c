@@ -194,6 +194,8 @@ size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), 
 			case KEY_READ:
 			case KEY_WRITE:
 			case KEY_HIDE:
+			case KEY_SOCKET:
+			case KEY_DEVICE:
 				n += lint_grant(p, l, tell, arg);
 				break;
 			case KEY_NETWORK:

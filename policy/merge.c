@@ -170,6 +170,8 @@ static int line_add(struct merge *m, struct line *l)
 	case KEY_READ:
 	case KEY_WRITE:
 	case KEY_HIDE:
+	case KEY_SOCKET:
+	case KEY_DEVICE:
 		*m->p->grants_end = &l->u.grant;
 		m->p->grants_end = &l->u.grant.next;
 		return 0;

@@ -215,6 +215,11 @@ static int path_word(struct parser *ps, size_t i, char **out)
 	return *out ? 1 : -ENOMEM;
 }
 
+static const enum policy_grant_kind grant_kinds[KEY_COUNT] = {
+	[KEY_READ] = GRANT_READ,     [KEY_WRITE] = GRANT_WRITE,	  [KEY_HIDE] = GRANT_HIDE,
+	[KEY_SOCKET] = GRANT_SOCKET, [KEY_DEVICE] = GRANT_DEVICE,
+};
+
 static int parse_grant(struct parser *ps, struct line *l)
 {
 	struct policy_grant *g = &l->u.grant;
@@ -226,7 +231,7 @@ static int parse_grant(struct parser *ps, struct line *l)
 	if (ps->n == 3 && !str_eq(ps->w[2].s, "strict"))
 		return say(ps, 2, "strict, or the end of the line");
 	g->strict = ps->n == 3;
-	g->kind = l->key == KEY_READ ? GRANT_READ : l->key == KEY_WRITE ? GRANT_WRITE : GRANT_HIDE;
+	g->kind = grant_kinds[l->key];
 	g->force = str_eq(ps->w[0].s, "write!");
 	g->origin = &l->origin;
 	r = path_word(ps, 1, &g->path);
@@ -235,6 +240,18 @@ static int parse_grant(struct parser *ps, struct line *l)
 	g->inactive = r == 0;
 	if (g->inactive)
 		g->path = arena_str(&ps->p->arena, ps->w[1].s, ps->w[1].len);
+	return g->path ? 0 : -ENOMEM;
+}
+
+static int parse_device(struct parser *ps, struct line *l)
+{
+	struct policy_grant *g = &l->u.grant;
+
+	if (ps->n != 2 || !str_eq(ps->w[1].s, "gpu"))
+		return parse_grant(ps, l);
+	g->kind = GRANT_DEVICE;
+	g->origin = &l->origin;
+	g->path = arena_str(&ps->p->arena, ps->w[1].s, ps->w[1].len);
 	return g->path ? 0 : -ENOMEM;
 }
 
@@ -488,6 +505,8 @@ static const struct {
 	[KEY_WRITE] = { "write", parse_grant, false },
 	[KEY_HIDE] = { "hide", parse_later, false },
 	[KEY_DOTFILE] = { "dotfile", parse_dotfile, false },
+	[KEY_SOCKET] = { "socket", parse_grant, false },
+	[KEY_DEVICE] = { "device", parse_device, false },
 	[KEY_ENV] = { "env", parse_env, false },
 	[KEY_LIMIT] = { "limit", parse_limit, true },
 	[KEY_AUDIT] = { "audit", parse_audit, true },
@@ -505,7 +524,7 @@ static const struct {
 static_assert(ARRAY_LEN(keywords) == KEY_COUNT, "each keyword has its row");
 
 /* Keywords of later versions: an error by name until they are enforced. */
-static const char *const later_keywords[] = { "ask", "socket", "device", "ask-timeout", NULL };
+static const char *const later_keywords[] = { "ask", "ask-timeout", NULL };
 
 static const char *const setting_names[] = {
 	[SET_NETWORK] = "network",

@@ -94,6 +94,10 @@ int policy_check_grants(struct policy *p, bool (*exists)(const char *path), stru
 	for (struct policy_grant *g = p->grants; g; g = g->next) {
 		if (g->inactive || g->kind == GRANT_HIDE || exists(g->path))
 			continue;
+		if (g->origin->layer == LAYER_FLAG && g->path[0] != '/') {
+			(void)err_set(e, 0, "%s: no GPU is there", g->origin->file);
+			return err_why(e, "no /dev/dri/renderD*, /dev/nvidia* or /dev/kfd");
+		}
 		if (g->origin->layer == LAYER_FLAG) {
 			(void)err_set(e, 0, "%s: '%s' does not exist", g->origin->file, g->path);
 			return g->kind == GRANT_WRITE ? err_fix(e, "mkdir -p '%s'", g->path)

@@ -53,10 +53,17 @@ struct policy_rule {
 	struct policy_rule *next;
 };
 
-/** struct policy_grant - one read, write or hide line; @path is absolute, not yet canonical. Of a
- * dotfile line: relative to the home directory, no ".." in it */
+/** struct policy_grant - one read, write, hide, socket or device line; @path is absolute, not yet
+ * canonical, or "gpu". Of a dotfile line: relative to the home directory, no ".." in it */
 struct policy_grant {
-	enum policy_grant_kind { GRANT_READ, GRANT_WRITE, GRANT_HIDE, GRANT_DOTFILE } kind;
+	enum policy_grant_kind {
+		GRANT_READ,
+		GRANT_WRITE,
+		GRANT_HIDE,
+		GRANT_SOCKET,
+		GRANT_DEVICE,
+		GRANT_DOTFILE
+	} kind;
 	bool force;    /* write! */
 	bool strict;   /* hide … strict: the command ends when the host brings the name back */
 	bool inactive; /* its variable is unset or its path is missing: shown, not used */

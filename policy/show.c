@@ -40,6 +40,8 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 	case KEY_READ:
 	case KEY_WRITE:
 	case KEY_HIDE:
+	case KEY_SOCKET:
+	case KEY_DEVICE:
 		return l->u.grant.inactive ? INACTIVE : STANDS;
 	case KEY_INCLUDE:
 		return l->origin.layer == LAYER_BUILTIN && !l->from && p->no_default ? OVERRIDDEN
@@ -90,7 +92,7 @@ static void note_text(const struct policy *p, const struct line *l, char *buf, s
 		break;
 	case INACTIVE:
 		(void)snprintf(buf, room, ", inactive: %s",
-			       l->u.grant.path[0] == '/' ? "no such path"
+			       l->u.grant.path[0] != '$' ? "no such path"
 							 : "its variable is not set");
 		return;
 	case OVERRIDDEN:
@@ -194,7 +196,7 @@ static int json_detail(json_t *o, const struct line *l)
 		r |= json_object_set_new(o, "private", json_boolean(l->u.rule.is_private));
 		r |= json_object_set_new(o, "no_sni", json_boolean(l->u.rule.no_sni));
 	} else if (l->key == KEY_READ || l->key == KEY_WRITE || l->key == KEY_HIDE ||
-		   l->key == KEY_DOTFILE) {
+		   l->key == KEY_SOCKET || l->key == KEY_DEVICE || l->key == KEY_DOTFILE) {
 		r |= json_object_set_new(o, "path", json_text(l->u.grant.path));
 	} else if (l->key == KEY_PUBLISH || l->key == KEY_REACH) {
 		r |= json_object_set_new(o, "port", json_integer(l->u.forward.port));

@@ -144,12 +144,17 @@ static int others_close(const int *keep, size_t n)
  * very files that the user handed over. In the host's network its abstract sockets are closed too. */
 static int inside_lock(const struct sandbox_plan *p, const int *keep)
 {
-	int fds[3 + PLAN_KEEP_MAX] = { 0, 1, 2 };
+	int fds[3 + PLAN_KEEP_MAX + PLAN_GRANTS_MAX] = { 0, 1, 2 };
+	size_t n = 3 + p->nkeep;
 
 	memcpy(fds + 3, keep, p->nkeep * sizeof(fds[0]));
+	for (size_t i = 0; i < p->ngrants && lock_landlock_abi() >= LOCK_ABI_UNIX; i++)
+		if (p->grants[i].socket &&
+		    (fds[n] = open(p->grants[i].path, O_PATH | O_NOFOLLOW | O_CLOEXEC)) >= 0)
+			n++;
 	/* within a domain over files nobody mounts: "nested yes" goes without */
 	return lock_landlock_open((p->nested ? 0 : LOCK_INSIDE) | (p->net_host ? LOCK_ABSTRACT : 0),
-				  fds, 3 + p->nkeep);
+				  fds, n);
 }
 
 static int exec_one(struct outcome *o, const char *file, const struct sandbox_plan *p)

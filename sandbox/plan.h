@@ -16,6 +16,8 @@ struct plan_grant {
 	int fd;			     /* O_PATH, opened once by openat2; what is mounted is this */
 	char *path;		     /* canonical: where it is mounted */
 	bool write, is_dir, overlay; /* overlay: read-only through credential whiteouts */
+	bool guard;		     /* of P's repository: nobody asked for it */
+	bool socket, device;	     /* one unix socket; one node of a device */
 };
 /** struct plan_link - a symlink re-created inside, so that the user's spelling works */
 struct plan_link {

@@ -365,6 +365,10 @@ static int grant_mount(struct tree *t, const struct plan_grant *g, struct err *e
 
 	if (from < 0 || on < 0)
 		return from < 0 ? from : on;
+	if (g->device) /* read-only, which no open of a device notices: its mode and owner stay */
+		return tree_bind(from, on,
+				 MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, g->path,
+				 e);
 	if (!g->overlay)
 		return tree_bind(from, on, g->write ? SAFE : SAFE_RO, g->path, e);
 	if ((layer = layer_hide(t, g->path, from, e)) < 0)

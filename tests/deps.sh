@@ -20,7 +20,8 @@ set -eu
 		openssh-client:ssh openssh-server:/usr/sbin/sshd rsync:rsync
 		postgresql:psql proxychains4:proxychains4 golang-go:go r-base-core:Rscript
 		python3-requests python3-httpx python3-aiohttp python3-websockets
-		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo"
+		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo
+		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "broker/cli/links.h"
+#include "broker/cli/node.h"
 #include "broker/cli/plan.h"
 #include "common/err.h"
 #include "common/num.h"
@@ -567,15 +568,22 @@ static int judge_autorun(const struct judge *j, const char *path, struct err *e)
 	return 0;
 }
 
+int judge_own(const struct judge *j, const char *path, struct err *e)
+{
+	const struct entry *x;
+
+	if ((x = at_or_below(&j->own, path)) || (x = above(&j->own, path)))
+		return refuse_entry(e, path, x);
+	return 0;
+}
+
 int judge_path(const struct judge *j, const char *path, enum judge_use use, struct err *e)
 {
 	const struct entry *x;
 	int r = judge_places(j, path, use, e);
 
-	if (r < 0)
+	if (r < 0 || (r = judge_own(j, path, e)) < 0)
 		return r;
-	if ((x = at_or_below(&j->own, path)) || (x = above(&j->own, path)))
-		return refuse_entry(e, path, x);
 	if (use == JUDGE_READ)
 		return 0;
 	if ((x = above(&j->credentials, path)))
@@ -622,12 +630,18 @@ static int kind_judge(int fd, const char *path, struct err *e)
 	case S_IFREG:
 		break;
 	case S_IFSOCK:
-		return refuse(e, path, "it is a socket, not a file or directory");
+		(void)refuse(e, path, "it is a socket, not a file or directory");
+		(void)err_fix(e, "weir run --socket %s, or in a policy file: socket %s", path,
+			      path);
+		return -EPERM;
 	case S_IFIFO:
 		return refuse(e, path, "it is a FIFO, not a file or directory");
 	case S_IFCHR:
 	case S_IFBLK:
-		return refuse(e, path, "it is a device, not a file or directory");
+		(void)refuse(e, path, "it is a device, not a file or directory");
+		(void)err_fix(e, "weir run --device %s, or in a policy file: device %s", path,
+			      path);
+		return -EPERM;
 	default:
 		return refuse(e, path, "it is neither a file nor a directory");
 	}
@@ -636,7 +650,7 @@ static int kind_judge(int fd, const char *path, struct err *e)
 }
 
 /* The canonical path of what @fd is, or -errno: by the kernel, not by looking names up again. */
-static int fd_path(int fd, char out[PATH_MAX], struct err *e)
+int grant_path(int fd, char out[PATH_MAX], struct err *e)
 {
 	char link[40];
 	struct stat a, b;
@@ -657,7 +671,7 @@ static int fd_path(int fd, char out[PATH_MAX], struct err *e)
 
 int judge_fd(const struct judge *j, int fd, enum judge_use use, char path[PATH_MAX], struct err *e)
 {
-	int r = fd_path(fd, path, e);
+	int r = grant_path(fd, path, e);
 
 	if (r < 0 || (r = kind_judge(fd, path, e)) < 0)
 		return r;
@@ -845,7 +859,7 @@ int grant_links(const char *path, struct sandbox_plan *plan, struct err *e)
 
 static int grant_in(const struct policy_grant *g, struct err *e)
 {
-	static const char *const words[] = { "read", "write", "hide" };
+	static const char *const words[] = { "read", "write", "hide", "socket", "device" };
 	const char *word = g->kind == GRANT_WRITE && g->force ? "write!" : words[g->kind];
 	int r = e && e->num > 0 ? -e->num : -EPERM;
 
@@ -930,6 +944,8 @@ int grant_open(const struct judge *j, const struct policy_grant *g, struct sandb
 		return 1;
 	if (g->kind == GRANT_HIDE)
 		r = err_set(e, 0, "'%s': hiding a path is not there yet", g->path);
+	else if (g->kind == GRANT_SOCKET || g->kind == GRANT_DEVICE)
+		r = node_grant(j, g, plan, e);
 	else
 		r = grant_try(j, g, plan, e);
 	if (r >= 0)

@@ -38,6 +38,11 @@ int judge_path(const struct judge *j, const char *path, enum judge_use use, stru
  * which comes back in @path (malloc, the caller's). Return: 0, or -errno with @e */
 int judge_fd(const struct judge *j, int fd, enum judge_use use, char path[PATH_MAX], struct err *e);
 
+/** judge_own() - is @path one of weir's own files, or above one? Return: 0, or -EPERM with @e */
+int judge_own(const struct judge *j, const char *path, struct err *e);
+/** grant_path() - the canonical path of what @fd (O_PATH) is. Return: 0, or -errno with @e */
+int grant_path(int fd, char out[PATH_MAX], struct err *e);
+
 /** judge_project() - how P may be shared
  * Return: 0 writable; 1 read-only, 2 not at all: then @e says why */
 int judge_project(const struct judge *j, int fd, const char *path, struct err *e);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "broker/cli/layers_file.h"
+#include "broker/cli/node.h"
 #include "broker/cli/trust.h"
 #include "common/err.h"
 #include "common/scope.h"
@@ -234,7 +235,7 @@ static int add_flags(struct policy *pol, const struct layers_options *o, struct 
 
 static bool path_exists(const char *path)
 {
-	return faccessat(AT_FDCWD, path, F_OK, 0) == 0;
+	return path[0] == '/' ? faccessat(AT_FDCWD, path, F_OK, 0) == 0 : gpu_present();
 }
 
 /* Everything that was read, merged. */

@@ -212,8 +212,10 @@ static const struct row rows[] = {
 	{ "--write", 'w', FILES, OF_RUN | OF_SHOW, "PATH", POLICY_LINE("write", ""),
 	  HELP("make it writable") },
 	{ "--hide", 0, FILES, OF_RUN, "PATH", LATER },
-	{ "--socket", 0, FILES, OF_RUN, "PATH", LATER },
-	{ "--device", 0, FILES, OF_RUN, "PATH", LATER },
+	{ "--socket", 0, FILES, OF_RUN | OF_SHOW, "PATH", POLICY_LINE("socket", ""),
+	  HELP("one unix socket of the host; a variable that names it is kept") },
+	{ "--device", 0, FILES, OF_RUN | OF_SHOW, "PATH", POLICY_LINE("device", ""),
+	  HELP("one node of a device, or gpu: every GPU's") },
 	{ "--chdir", 'C', FILES, ALL, "DIR", TEXT(layers.chdir), HELP("start in DIR") },
 
 	{ "--env", 0, ENVIRONMENT, OF_RUN | OF_SHOW, "K=V", POLICY_LINE("env", "set "),

@@ -21,6 +21,7 @@
 #include "broker/cli/home.h"
 #include "broker/cli/java.h"
 #include "broker/cli/mounts.h"
+#include "broker/cli/node.h"
 #include "broker/cli/repo.h"
 #include "broker/cli/toolroots.h"
 #include "broker/cli/visible.h"
@@ -257,6 +258,12 @@ static int grants_plan(struct sandbox_plan *p, const struct judge *j, const stru
 			note("%s:%u: inactive: '%s' does not exist", g->origin->file,
 			     g->origin->line, g->path ? g->path : g->origin->text);
 	}
+	for (size_t i = 0; i < p->ngrants; i++) {
+		const char *danger = p->grants[i].socket ? node_danger(p->grants[i].path) : NULL;
+
+		if (danger && !in->quiet)
+			note("warning: '%s' is %s", p->grants[i].path, danger);
+	}
 	return 0;
 }
 
@@ -382,6 +389,24 @@ static int java_plan(struct sandbox_plan *p, const struct plan_in *in, bool *opt
 	return 0;
 }
 
+/* A variable that names a granted socket is kept: without it programs do not find the socket. */
+static int socket_words(const struct plan_in *in, struct environ_word *w, size_t *n, char **names,
+			size_t *nnames, struct err *e)
+{
+	int r = 0;
+
+	for (char *const *v = in->environ; v && *v && r == 0; v++) {
+		const char *eq = strchr(*v, '=');
+
+		if (!eq || eq == *v || !node_names(in->policy, eq + 1))
+			continue;
+		if (*nnames >= WORDS_MAX || !(names[*nnames] = strndup(*v, (size_t)(eq - *v))))
+			return no_memory(e);
+		r = words_add(w, n, names[(*nnames)++], NULL, e);
+	}
+	return r;
+}
+
 static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct environ_word *w,
 		       size_t n, bool java, struct err *e)
 {
@@ -425,6 +450,8 @@ static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct
 		r = words_add(w, &n, v->name, v->set ? (v->value ? v->value : "") : NULL, e);
 	if (r == 0)
 		r = flag_words(in, w, &n, names, &nnames, e);
+	if (r == 0)
+		r = socket_words(in, w, &n, names, &nnames, e);
 	if (r == 0)
 		r = words_build(p, in, w, n, java, e);
 	for (size_t i = 0; i < nnames; i++)

@@ -133,6 +133,7 @@ static int guard(const struct repo *r, int fd, const char *path, bool write)
 		.path = strdup(path),
 		.write = write,
 		.is_dir = S_ISDIR(st.st_mode),
+		.guard = true,
 	};
 	return p->grants[p->ngrants++].path ? 0 : no_memory(r);
 }

@@ -129,10 +129,13 @@ static const struct {
 	const char *what;
 	bool (*same)(const struct policy *a, const struct policy *b);
 } next_start[] = {
-	{ "network", same_network },  { "read, write and hide", same_grants },
-	{ "env", same_envs },	      { "view, home and cache", same_view },
+	{ "network", same_network },
+	{ "read, write and hide", same_grants },
+	{ "env", same_envs },
+	{ "view, home and cache", same_view },
 	{ "publish and reach", same_forwards },
-	{ "audit FILE", same_audit }, { "upstream", same_upstream },
+	{ "audit FILE", same_audit },
+	{ "upstream", same_upstream },
 };
 
 static bool same_policy(const struct policy *a, const struct policy *b)

@@ -23,6 +23,7 @@
 #include "broker/monitor/state.h"
 #include "common/err.h"
 #include "common/escape.h"
+#include "common/lock.h"
 #include "common/scope.h"
 #include "common/stage.h"
 #include "sandbox/plan.h"
@@ -46,6 +47,8 @@ struct seen {
 };
 
 struct repo {
+	char *sockets[REPO_SOCKETS_MAX];
+	size_t nsockets;
 	struct seen *v;
 	size_t n, room;
 	unsigned dirs, names; /* still to be looked at, at most */
@@ -245,18 +248,27 @@ static void look_gitdir(struct repo *r, int git, const char *path, unsigned dept
 }
 
 /* .git of the directory @at, whatever it is. P's own is known to stay where it is mounted on itself. */
-static void look_dot_git(struct repo *r, int at, const char *path, unsigned depth)
+static void look_dot_git(struct repo *r, int at, const char *path)
 {
 	SCOPED_FD int fd = openat(at, ".git", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	char dir[PATH_MAX];
 
-	if (depth > 0 || !r->git_pinned)
+	if (*path || !r->git_pinned)
 		(void)note_name(r, at, path, ".git");
 	if (fd >= 0 && join(dir, path, ".git"))
 		look_gitdir(r, fd, dir, 0);
 }
 
-/* A directory of P, @depth components below it. */
+static void note_socket(struct repo *r, const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (r->first && r->nsockets < REPO_SOCKETS_MAX && join(path, dir, name) &&
+	    (r->sockets[r->nsockets] = strdup(path)))
+		r->nsockets++;
+}
+
+/* A directory of P, or of another tree that may be written, @depth components below it. */
 static void look_dir(struct repo *r, int at, const char *name, const char *path, unsigned depth)
 {
 	struct names *l = names_open(r, at, name);
@@ -266,12 +278,14 @@ static void look_dir(struct repo *r, int at, const char *name, const char *path,
 
 	if (!l)
 		return;
-	look_dot_git(r, l->fd, path, depth);
+	look_dot_git(r, l->fd, path);
 	while ((ent = names_next(r, l))) {
 		head = head || str_eq(ent->d_name, "HEAD");
 		objects = objects || str_eq(ent->d_name, "objects");
 		refs = refs || str_eq(ent->d_name, "refs");
 		common = common || str_eq(ent->d_name, "commondir");
+		if (ent->d_type == DT_SOCK)
+			note_socket(r, path, ent->d_name);
 		if (depth + 1 < REPO_DEPTH && may_be_dir(ent) && !str_eq(ent->d_name, ".git")) {
 			if (join(below, path, ent->d_name))
 				look_dir(r, l->fd, ent->d_name, below, depth + 1);
@@ -292,9 +306,8 @@ static int seen_compare(const void *a, const void *b)
 struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 		       const struct repo *earlier)
 {
-	struct repo *r = plan->project && plan->project_write && plan->project_fd >= 0
-				 ? calloc(1, sizeof(*r))
-				 : NULL;
+	const bool project = plan->project && plan->project_write && plan->project_fd >= 0;
+	struct repo *r = project || plan->ngrants > 0 ? calloc(1, sizeof(*r)) : NULL;
 
 	if (!r)
 		return NULL;
@@ -309,7 +322,14 @@ struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 	r->until.tv_nsec %= 1000000000L;
 	if (plan->gitdir)
 		look_gitdir(r, plan->gitdir_fd, plan->gitdir, 0);
-	look_dir(r, plan->project_fd, ".", "", 0);
+	if (project)
+		look_dir(r, plan->project_fd, ".", "", 0);
+	for (size_t i = 0; i < plan->ngrants; i++) {
+		const struct plan_grant *g = &plan->grants[i];
+
+		if (g->write && g->is_dir && !g->guard)
+			look_dir(r, g->fd, ".", g->path, 0);
+	}
 	if (r->n > 0)
 		qsort(r->v, r->n, sizeof(r->v[0]), seen_compare);
 	return r;
@@ -321,8 +341,19 @@ void repo_free(struct repo *r)
 		return;
 	for (size_t i = 0; i < r->n; i++)
 		free(r->v[i].path);
+	for (size_t i = 0; i < r->nsockets; i++)
+		free(r->sockets[i]);
 	free(r->v);
 	free(r);
+}
+
+size_t repo_sockets(const struct repo *r, const char **out, size_t max)
+{
+	size_t n = r && r->nsockets < max ? r->nsockets : r ? max : 0;
+
+	for (size_t i = 0; i < n; i++)
+		out[i] = r->sockets[i];
+	return n;
 }
 
 /* ---- comparing ---- */
@@ -389,10 +420,32 @@ size_t repo_compare(const struct repo *then, const struct repo *now, struct repo
 
 /* ---- telling ---- */
 
+/* What the kernel does not close: the host's sockets in P and in what may be written. */
+static void sockets_tell(struct monitor *m)
+{
+	const char *v[REPO_SOCKETS_MAX];
+	size_t n = repo_sockets(m->repo, v, ARRAY_LEN(v));
+	json_t *paths = n > 0 ? json_array() : NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		char name[PATH_MAX];
+
+		(void)escape_line(name, sizeof(name), v[i], strlen(v[i]));
+		(void)json_array_append_new(paths, json_string(name));
+		if (m->run->verbose && !m->run->quiet)
+			note("the host's unix socket '%s' can be reached by the command", name);
+	}
+	if (paths)
+		record_event(m, "sockets_open", json_pack("{s:o}", "paths", paths));
+}
+
 void repo_begin(struct monitor *m)
 {
 	m->repo = repo_look(m->run->plan, m->repo_since, NULL);
 	stage_note("monitor: looked at the repository");
+	m->unix_open = lock_landlock_abi() < LOCK_ABI_UNIX || m->run->plan->nested;
+	if (m->unix_open)
+		sockets_tell(m);
 }
 
 static void changes_record(struct monitor *m, const struct repo_change *c, size_t n, size_t in_c,

@@ -13,6 +13,7 @@ struct sandbox_plan;
 
 #define REPO_DEPTH 4	 /* components of the deepest name below P that is looked at */
 #define REPO_TOLD_MAX 32 /* names in the record */
+#define REPO_SOCKETS_MAX 16
 
 /** struct repo_change - one name that git outside would obey, and that is not as it was */
 struct repo_change {
@@ -26,10 +27,15 @@ struct repo_change {
  * directories, names and, for a later look, in time.
  * @before: NULL for the first look, which is cheap enough for a launch
  *
- * Return: for repo_free(), or NULL when P is not writable or memory is out */
+ * Return: for repo_free(), or NULL when nothing may be written or memory is out */
 struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 		       const struct repo *before);
 void repo_free(struct repo *r);
+
+/** repo_sockets() - the unix sockets that the first look came by in P and in what may be written: where the
+ * kernel cannot close them, the command can connect to them. Return: how many of @out are filled;
+ * relative to P or absolute, the look's own */
+size_t repo_sockets(const struct repo *r, const char **out, size_t max);
 
 /**
  * repo_compare() - what of @now was not so in @before

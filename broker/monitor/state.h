@@ -97,7 +97,8 @@ struct monitor {
 	bool killed;		    /* the monitor killed the sandbox */
 	struct repo *repo;	    /* what git would run of P, before; NULL: not looked at */
 	struct timespec repo_since; /* by the clock of files, before the sandbox is made */
-	int status;		    /* what monitor_main() will return */
+	bool unix_open; /* the kernel does not close the sockets in what may be written */
+	int status;	/* what monitor_main() will return */
 	bool have_status;
 	struct err *err; /* why the command did not run */
 	int (*lock)(struct monitor *m,

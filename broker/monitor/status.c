@@ -10,9 +10,14 @@
 #include "broker/monitor/audit.h"
 #include "broker/monitor/forward.h"
 #include "broker/monitor/monitor.h"
+#include "broker/monitor/repo.h"
 #include "broker/monitor/state.h"
 #include "common/fd.h"
+#include "common/scope.h"
 #include "policy/policy.h"
+#include "sandbox/plan.h"
+
+#define PATHS_MAX 16 /* of each kind, in the line */
 
 static void line_write(const struct monitor *m, json_t *o)
 {
@@ -41,12 +46,17 @@ static void hole_add(json_t *list, const char *what, const struct policy_origin 
 /* What the policy opens besides the hosts it allows, each by the line that does. */
 static json_t *holes(const struct monitor *m)
 {
+	static const char *const kinds[] = { [GRANT_READ] = "read",
+					     [GRANT_WRITE] = "write",
+					     [GRANT_HIDE] = "hide",
+					     [GRANT_SOCKET] = "socket",
+					     [GRANT_DEVICE] = "device" };
 	const struct policy *p = m->run->policy;
 	json_t *list = json_array();
 
 	for (const struct policy_grant *g = policy_grants(p); g; g = g->next) {
 		if (!g->inactive && g->kind != GRANT_HIDE)
-			hole_add(list, g->kind == GRANT_WRITE ? "write" : "read", g->origin);
+			hole_add(list, kinds[g->kind], g->origin);
 	}
 	for (size_t i = 0; i < m->run->nforwards; i++) {
 		const struct policy_forward *f = m->run->forwards[i].line;
@@ -56,14 +66,44 @@ static json_t *holes(const struct monitor *m)
 	return list;
 }
 
+static void path_append(json_t *list, const char *path)
+{
+	if (json_array_size(list) < PATHS_MAX)
+		(void)json_array_append_new(list, audit_text(path));
+}
+
+static json_t *devices_json(const struct monitor *m)
+{
+	const struct sandbox_plan *p = m->run->plan;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < p->ngrants; i++)
+		if (p->grants[i].device)
+			path_append(list, p->grants[i].path);
+	return list;
+}
+
+/* What no kernel before Landlock ABI 9 closes. */
+static json_t *sockets_json(const struct monitor *m)
+{
+	const char *v[REPO_SOCKETS_MAX];
+	size_t n = m->unix_open ? repo_sockets(m->repo, v, ARRAY_LEN(v)) : 0;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		path_append(list, v[i]);
+	return list;
+}
+
 void status_started(const struct monitor *m)
 {
 	if (m->run->status_fd < 0)
 		return;
-	line_write(m, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o}", "event", "started", "id",
-				m->run->id, "pid", (int)m->shim_pid, "name",
+	line_write(m, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "event", "started",
+				"id", m->run->id, "pid", (int)m->shim_pid, "name",
 				m->run->name ? audit_text(m->run->name) : json_null(), "ports",
-				forwards_json(m), "holes", holes(m)));
+				forwards_json(m), "holes", holes(m), "devices", devices_json(m),
+				"sockets_open", sockets_json(m)));
 }
 
 void status_exited(const struct monitor *m, int status)
