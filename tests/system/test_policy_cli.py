@@ -231,7 +231,7 @@ def test_policy_presets_lists_the_five(world):
 
 
 @pytest.mark.parametrize("option", [
-    ["--ask", "x.example.org"], ["--hide", "/x"], ["--socket", "/x"], ["--device", "gpu"],
+    ["--ask", "x.example.org"], ["--hide", "/x"],
     ["--view", "host"], ["--home", "keep"],
     ["--tty", "auto"], ["--tty", "always"], ["--route", "transparent"], ["--route", "both"],
     ["--audit", "syslog"], ["--audit", "journal"], ["--write-anyway"], ["--ask-on", "approve"]])
