@@ -6,6 +6,8 @@
  *     rate CONCURRENCY COUNT PORT PROXY   requests/s and the median latency in microseconds
  *     keep COUNT PORT PROXY               requests/s over one kept-alive plain HTTP connection
  *     burst COUNT PORT PROXY              succeeded, p50 and p99 in milliseconds
+ *     hold COUNT PORT PROXY               tunnels opened and left idle: how many
+ *     drop                                close them
  *   load spawn ROUNDS CMD… ,, CMD… ,, …   interleaved fork+exec+wait: median us of each
  * PROXY is a port on 127.0.0.1 that takes CONNECT, or 0 for a direct connection.
  * Trusted code on a quiet machine: it asserts, it does not defend. */
@@ -127,6 +129,16 @@ static void serve_ready(int ep, int c)
 		write_all(c, ok, sizeof(ok) - 1);
 }
 
+static void files_all(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
+		rl.rlim_cur = rl.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &rl);
+	}
+}
+
 static int serve(void)
 {
 	struct sockaddr_in sa = local(0);
@@ -136,6 +148,7 @@ static int serve(void)
 
 	(void)signal(SIGCHLD, SIG_IGN);
 	(void)signal(SIGPIPE, SIG_IGN);
+	files_all();
 	assert(bind(l, (struct sockaddr *)&sa, len) == 0 && listen(l, 4096) == 0);
 	assert(getsockname(l, (struct sockaddr *)&sa, &len) == 0);
 	(void)printf("%d\n", ntohs(sa.sin_port));
@@ -409,6 +422,28 @@ static void do_burst(const char *host, int count, int port, int proxy)
 	free(lat);
 }
 
+#define HELD_MAX 16384
+static int held[HELD_MAX], nheld;
+
+static void do_hold(const char *host, int count, int port, int proxy)
+{
+	while (count-- > 0 && nheld < HELD_MAX) {
+		int s = through(host, port, proxy);
+
+		if (s < 0)
+			break;
+		held[nheld++] = s;
+	}
+	(void)printf("%d\n", nheld);
+}
+
+static void do_drop(void)
+{
+	while (nheld > 0)
+		(void)close(held[--nheld]);
+	(void)printf("dropped\n");
+}
+
 /* The number after the next space; 0 where there is none */
 static unsigned long long number(char **at)
 {
@@ -446,6 +481,12 @@ static void answer(const char *host, char *line)
 		a = (int)number(&at);
 		b = (int)number(&at);
 		do_burst(host, a, b, (int)number(&at));
+	} else if (strncmp(line, "hold ", 5) == 0) {
+		a = (int)number(&at);
+		b = (int)number(&at);
+		do_hold(host, a, b, (int)number(&at));
+	} else if (strncmp(line, "drop", 4) == 0) {
+		do_drop();
 	} else {
 		(void)printf("what is that?\n");
 	}
@@ -453,14 +494,10 @@ static void answer(const char *host, char *line)
 
 static int client(const char *host)
 {
-	struct rlimit rl;
 	char line[256];
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
-		rl.rlim_cur = rl.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &rl);
-	}
+	files_all();
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin))
 		answer(host, line);
