@@ -302,7 +302,7 @@ static void unpark(struct conn *c)
 void conn_unpark(struct worker *w)
 {
 	uint32_t room = w->deals.max - w->deals.used;
-	bool is_short = false;
+	bool is_short = false, is_shared = false;
 	struct conn *c, *next;
 
 	if (w->bufs.small.max - w->bufs.small.used < room)
@@ -310,9 +310,13 @@ void conn_unpark(struct worker *w)
 	c = TAILQ_FIRST(&w->parked);
 	for (int i = 0; c && i < UNPARK_LOOK; i++, c = next) {
 		next = TAILQ_NEXT(c, wait);
-		if (c->share && !turn_has_share(w, c->share - 1u))
+		/* one at a time: what came back is one deal, and the next may take its share */
+		if (c->share && (is_shared || !turn_has_share(w, c->share - 1u)))
 			continue;
 		if (room > 0) {
+			is_shared = is_shared || c->share;
+			if (is_shared && !w->is_paused_full)
+				next = NULL; /* nobody waits for anything but a share */
 			room--;
 			unpark(c);
 		} else {
