@@ -96,6 +96,13 @@ int err_fix(struct err *e, const char *fmt, ...)
 	return err_result(e);
 }
 
+static bool is_raw;
+
+void err_raw(bool on)
+{
+	is_raw = on;
+}
+
 /* Add @label and @text as one line, escaped. Return: bytes now in @buf */
 static size_t line_add(char *buf, size_t room, size_t n, const char *label, const char *text,
 		       const char *tail)
@@ -111,6 +118,8 @@ static size_t line_add(char *buf, size_t room, size_t n, const char *label, cons
 		n += escape_line(buf + n, room - n - 1, ": ", 2);
 		n += escape_line(buf + n, room - n - 1, tail, strlen(tail));
 	}
+	if (is_raw && n + 1 < room)
+		buf[n++] = '\r';
 	buf[n++] = '\n';
 	return n;
 }

@@ -50,6 +50,9 @@ bool err_lasts(int num);
  * does not take is dropped. For a process that others wait for. */
 void err_detach(void);
 
+/** err_raw() - the terminal that stderr is does not add the CR to a LF for now: it is added here */
+void err_raw(bool on);
+
 /** note() - one informational line "weir: …" on stderr, same escaping. The caller judges -q and -v */
 void note(const char *fmt, ...) PRINTF(1, 2);
 

@@ -436,6 +436,7 @@ void msg_put_listeners(struct msg_wr *w, const struct msg_listeners *m)
 	wr_u8(w, m->nlisten);
 	wr_u8(w, m->has_diag);
 	wr_u8(w, m->has_proc);
+	wr_u8(w, m->has_tty);
 }
 
 int msg_get_listeners(struct msg_rd *r, struct msg_listeners *m)
@@ -443,6 +444,7 @@ int msg_get_listeners(struct msg_rd *r, struct msg_listeners *m)
 	m->nlisten = rd_u8(r);
 	m->has_diag = rd_u8(r);
 	m->has_proc = rd_u8(r);
+	m->has_tty = rd_u8(r);
 	return rd_end(r);
 }
 
@@ -521,5 +523,31 @@ void msg_put_signal(struct msg_wr *w, const struct msg_signal *m)
 int msg_get_signal(struct msg_rd *r, struct msg_signal *m)
 {
 	m->signo = rd_u8(r);
+	return rd_end(r);
+}
+
+void msg_put_stopped(struct msg_wr *w, const struct msg_stopped *m)
+{
+	wr_u32(w, m->signo);
+	wr_u32(w, m->turn);
+}
+
+int msg_get_stopped(struct msg_rd *r, struct msg_stopped *m)
+{
+	m->signo = rd_u32(r);
+	m->turn = rd_u32(r);
+	return rd_end(r);
+}
+
+void msg_put_resume(struct msg_wr *w, const struct msg_resume *m)
+{
+	wr_u32(w, m->turn);
+	wr_u8(w, m->hold);
+}
+
+int msg_get_resume(struct msg_rd *r, struct msg_resume *m)
+{
+	m->turn = rd_u32(r);
+	m->hold = rd_u8(r);
 	return rd_end(r);
 }

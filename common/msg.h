@@ -50,7 +50,7 @@ enum msg_type {
 	MSG_STARTED,
 	MSG_ENDED,
 	/* shim -> monitor */
-	MSG_LISTENERS, /* 0-2 listeners, then sock_diag, then /proc: see struct msg_listeners */
+	MSG_LISTENERS, /* 0-2 listeners, sock_diag, /proc, the pty: see struct msg_listeners */
 	MSG_FORWARD,   /* 1-2 descriptors: listeners for a reach line */
 	MSG_SPAWNED,
 	MSG_EXECFAIL,
@@ -62,6 +62,10 @@ enum msg_type {
 	MSG_HALF,
 	MSG_ORPHAN,
 	MSG_WANT,
+	/* shim -> monitor */
+	MSG_STOPPED,
+	/* monitor -> shim */
+	MSG_RESUME,
 	MSG_TYPE_COUNT
 };
 
@@ -256,10 +260,11 @@ struct msg_ended {
 /* ---- shim <-> monitor ---- */
 
 /* LISTENERS + descriptors in this order: @nlisten listeners, sock_diag when @has_diag, a directory
- * descriptor of the sandbox's /proc when @has_proc. Sent once, before anything runs inside. */
+ * descriptor of the sandbox's /proc when @has_proc, the master of its terminal when @has_tty. Sent
+ * once, before anything runs inside. */
 struct msg_listeners {
 	uint8_t nlisten; /* 0-2: IPv4, IPv6 */
-	uint8_t has_diag, has_proc;
+	uint8_t has_diag, has_proc, has_tty;
 };
 /* FORWARD + 1-2 listeners born inside: before LISTENERS, once for each reach line. */
 struct msg_forward {
@@ -288,6 +293,22 @@ struct msg_exited {
 struct msg_signal {
 	uint8_t signo; /* to CMD's process group */
 };
+/* STOPPED: CMD itself was stopped, as a shell's job is. */
+struct msg_stopped {
+	uint32_t signo;
+	uint32_t turn; /* of the last RESUME that came before: tells what is stale */
+};
+enum msg_hold {
+	HOLD_AWAY,  /* no process group of the command has the terminal: who reads it is stopped */
+	HOLD_AGAIN, /* the one that had it has it again */
+	HOLD_CMD,   /* CMD's own */
+	HOLD_COUNT
+};
+/* RESUME: who has the sandbox's terminal; then SIGCONT to CMD's process group. */
+struct msg_resume {
+	uint32_t turn; /* grows */
+	uint8_t hold;  /* enum msg_hold */
+};
 
 #define MSG_PAIR(name)                                                                             \
 	void msg_put_##name(struct msg_wr *, const struct msg_##name *);                           \
@@ -312,6 +333,8 @@ MSG_PAIR(spawned);
 MSG_PAIR(execfail);
 MSG_PAIR(exited);
 MSG_PAIR(signal);
+MSG_PAIR(stopped);
+MSG_PAIR(resume);
 #undef MSG_PAIR
 
 #endif

@@ -105,16 +105,27 @@ static int stdio_copy(int fd)
 }
 
 /* 0, 1, 2 may come in any order and from each other: first away from there, then into place. */
-static int stdio_place(const int stdio[3])
+static int stdio_place(const struct sandbox_plan *p, int tty)
 {
 	int away[3];
 
 	for (int i = 0; i < 3; i++)
-		if ((away[i] = stdio_copy(stdio[i])) < 0)
+		if ((away[i] = stdio_copy(p->tty.on[i] ? tty : p->stdio[i])) < 0)
 			return away[i];
 	for (int i = 0; i < 3; i++)
 		if (dup2(away[i], i) < 0)
 			return -errno;
+	return 0;
+}
+
+/* A job of the session that pid 1 leads, as under a shell: with its parent in another group of the same
+ * session it can be stopped and go on. */
+static int job_begin(const struct sandbox_plan *p, int tty)
+{
+	if (setpgid(0, 0) < 0)
+		return -errno;
+	if (p->tty.control && p->tty.foreground && tcsetpgrp(tty, getpid()) < 0)
+		return -errno;
 	return 0;
 }
 
@@ -213,7 +224,7 @@ static void step_failed(struct outcome *o, int num, enum exec_stage stage, const
 
 /* In the child. Returns only when CMD does not run, with @o filled in. */
 __attribute__((noinline)) static void child_run(struct outcome *o, const struct sandbox_plan *p,
-						const int *keep, int report)
+						int tty, const int *keep, int report)
 {
 	static struct keeper_report starting = { .kind = KEEPER_STARTING };
 	int r;
@@ -221,9 +232,9 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 	starting.value = (uint32_t)getpid();
 	if ((r = keeper_write(report, &starting)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "announce the command");
-	if (setsid() < 0)
-		return step_failed(o, errno, STAGE_SETUP, "make a session for the command");
-	if ((r = stdio_place(p->stdio)) < 0)
+	if ((r = job_begin(p, tty)) < 0)
+		return step_failed(o, r, STAGE_SETUP, "make a process group for the command");
+	if ((r = stdio_place(p, tty)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "place standard input and output");
 	if ((r = others_close(keep, p->nkeep)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "close the other descriptors");
@@ -289,7 +300,7 @@ static void fail_text(struct err *e, const struct sandbox_plan *p, const struct 
 	}
 }
 
-pid_t command_start(const struct sandbox_plan *plan, int report, enum exec_stage *stage,
+pid_t command_start(const struct sandbox_plan *plan, int tty, int report, enum exec_stage *stage,
 		    struct err *e)
 {
 	static struct outcome o; /* written by the child, read here: never in a register */
@@ -308,7 +319,7 @@ pid_t command_start(const struct sandbox_plan *plan, int report, enum exec_stage
 	qsort(keep, plan->nkeep, sizeof(keep[0]), fd_compare);
 	pid = vfork();
 	if (pid == 0) {
-		child_run(&o, plan, keep, report);
+		child_run(&o, plan, tty, keep, report);
 		_exit(127);
 	}
 	if (pid < 0)

@@ -15,11 +15,12 @@ struct sandbox_plan;
  * Call with no capability left, no_new_privs and CMD's filter in force, all signals blocked, in the
  * finished tree.
  * @plan:   read only
+ * @tty:    what the plan's terminal descriptors become, or -1
  * @report: the keeper's pipe: KEEPER_STARTING is written to it
  * @stage:  what failed, when CMD could not be started
  *
  * Return: CMD's pid, or -errno with @stage and @e: one clear text */
-pid_t command_start(const struct sandbox_plan *plan, int report, enum exec_stage *stage,
+pid_t command_start(const struct sandbox_plan *plan, int tty, int report, enum exec_stage *stage,
 		    struct err *e);
 
 #endif

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
+#include <termios.h>
 
 /** struct plan_grant - one directory or file of the host that appears inside */
 struct plan_grant {
@@ -29,6 +31,16 @@ struct plan_file {
 	char *name, *text;
 	size_t len;
 	mode_t mode;
+};
+
+/** struct plan_tty - a terminal of the sandbox's own in place of the user's */
+struct plan_tty {
+	bool on[3];	 /* which of 0, 1, 2 it becomes; none: there is no terminal inside */
+	bool control;	 /* it is the controlling terminal: job control, /dev/tty */
+	bool foreground; /* CMD has it from the start; else CMD is stopped when it reads */
+	bool has_modes;	 /* @modes are set; else they are the kernel's usual ones */
+	struct termios modes;
+	struct winsize size;
 };
 
 #define PLAN_GRANTS_MAX 192 /* what the policy grants, and the guarded parts of P's repository */
@@ -75,8 +87,9 @@ struct sandbox_plan {
 	char **argv;	/* CMD and its arguments */
 	char **envp;	/* the environment inside, complete */
 	char *cmd_host; /* where the host has CMD, when that is not visible inside; or NULL */
-	int stdio[3];	/* what becomes 0, 1, 2; >= 0 */
-	int *keep_fds;	/* kept under their own numbers, all > 2 */
+	int stdio[3];	/* what becomes 0, 1, 2 where tty.on does not say otherwise; >= 0 */
+	struct plan_tty tty;
+	int *keep_fds; /* kept under their own numbers, all > 2 */
 	size_t nkeep;
 	int exe_fd; /* weir's own program: /run/weir/weir */
 	char *exe;  /* its path on the host */

@@ -35,9 +35,9 @@
 #include "common/scope.h"
 #include "common/stage.h"
 #include "sandbox/command.h"
-#include "sandbox/machine.h"
 #include "sandbox/memory.h"
 #include "sandbox/plan.h"
+#include "sandbox/pty.h"
 #include "sandbox/tree.h"
 #include "shim/shim.h"
 
@@ -59,6 +59,7 @@ struct child {
 	int reach[PLAN_REACH_MAX][2]; /* listeners of the plan's reach ports, IPv4 first */
 	uint8_t nfds[PLAN_REACH_MAX];
 	int diag, proc;
+	int pts, master, tty; /* devpts and its terminal, where one is wanted */
 	struct pipes pipes;
 };
 
@@ -77,6 +78,88 @@ __attribute__((noreturn)) static void child_fail(int sock, const struct err *e)
 	msg_put_execfail(&out, &m);
 	(void)wr_send(&out, sock, NULL, 0);
 	_exit(EXIT_WEIR);
+}
+
+/* ---- why this machine has no user namespaces ---- */
+
+static bool sysctl_is(const char *name, const char *want)
+{
+	char path[128], text[32];
+	SCOPED_FD int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/sys/%s", name);
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return str_eq(text, want);
+}
+
+static const char *forbidden_kind(void)
+{
+	static const char *const kinds[] = { "user", "mnt", "pid", "net", "ipc", "uts", "cgroup" };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "user/max_%s_namespaces", kinds[i]);
+		if (sysctl_is(name, "0"))
+			return kinds[i];
+	}
+	return NULL;
+}
+
+void sandbox_explain(struct err *e)
+{
+	const char *kind = e->num == ENOSPC ? forbidden_kind() : NULL;
+
+	if (!kind)
+		return;
+	e->unavailable = true; /* unlike a limit that is reached just now */
+	(void)err_why(e, "user.max_%s_namespaces is 0", kind);
+	(void)err_fix(e, "sudo sysctl user.max_%s_namespaces=15000", kind);
+}
+
+static int namespaces_refused(struct err *e)
+{
+	const int num = e->num;
+
+	e->unavailable = err_lasts(num);
+	if (num == EAGAIN || num == ENOMEM)
+		return err_why(e, "processes or memory have run out just now");
+	if (sysctl_is("kernel/apparmor_restrict_unprivileged_userns", "1")) {
+		(void)err_why(
+			e,
+			"kernel.apparmor_restrict_unprivileged_userns is 1 and weir has no AppArmor profile");
+		return err_fix(
+			e,
+			"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for weir with 'userns,'");
+	}
+	if (sysctl_is("kernel/unprivileged_userns_clone", "0")) {
+		(void)err_why(e, "kernel.unprivileged_userns_clone is 0");
+		return err_fix(e, "sudo sysctl kernel.unprivileged_userns_clone=1");
+	}
+	if (num == ENOSPC || num == EUSERS) {
+		(void)err_why(
+			e,
+			"as many namespaces exist as user.max_*_namespaces allows, or they are nested too deep");
+		return err_fix(
+			e,
+			"end other sandboxes, or raise user.max_net_namespaces and its like by sysctl");
+	}
+	if (num == EINVAL || num == ENOSYS)
+		return err_why(e, "this kernel was built without the namespaces that weir needs");
+	if (num == EPERM || num == EACCES) {
+		(void)err_why(
+			e,
+			"something forbids it: a container's seccomp profile, a chroot, a security module");
+		return err_fix(
+			e,
+			"docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined");
+	}
+	return -num;
 }
 
 /* ---- the child, step by step ---- */
@@ -139,7 +222,7 @@ static int map_write(const char *file, const char *text, struct err *e)
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0) {
 		(void)err_set(e, errno, "map the user into a user namespace (%s)", file);
-		return machine_why_namespaces(e);
+		return namespaces_refused(e);
 	}
 	return 0;
 }
@@ -177,7 +260,7 @@ static int network_make(struct child *c, struct err *e)
 
 	if (unshare(CLONE_NEWNET) < 0) {
 		(void)err_set(e, errno, "make the sandbox's network namespace");
-		return machine_why_namespaces(e);
+		return namespaces_refused(e);
 	}
 	if ((r = netlink_lo_up()) < 0)
 		return err_set(e, -r, "set the sandbox's loopback interface up");
@@ -305,8 +388,9 @@ static int listeners_send(struct child *c, struct err *e)
 {
 	const struct msg_listeners m = { .nlisten = (uint8_t)c->nlisten,
 					 .has_diag = c->diag >= 0,
-					 .has_proc = c->proc >= 0 };
-	int fds[4], r = forwards_send(c, e);
+					 .has_proc = c->proc >= 0,
+					 .has_tty = c->master >= 0 };
+	int fds[5], r = forwards_send(c, e);
 	size_t n = 0;
 
 	if (r < 0)
@@ -317,6 +401,8 @@ static int listeners_send(struct child *c, struct err *e)
 		fds[n++] = c->diag;
 	if (c->proc >= 0)
 		fds[n++] = c->proc;
+	if (c->master >= 0)
+		fds[n++] = c->master;
 	wr_open(&out, MSG_LISTENERS, 0);
 	msg_put_listeners(&out, &m);
 	if ((r = wr_send(&out, c->sock, fds, n)) < 0)
@@ -344,24 +430,39 @@ static int untraceable(struct err *e)
 	return r < 0 ? err_set(e, -r, "forbid tracing of the sandbox's first processes") : 0;
 }
 
+/* Before the keeper is forked, which shares the controlling terminal only then. */
+static int terminal_make(struct child *c, struct err *e)
+{
+	int r;
+
+	if ((r = ids_map(c->plan, e)) < 0 || (r = c->pts = pty_fs(e)) < 0)
+		return r;
+	r = pty_open(c->pts, &c->plan->tty, &c->master, &c->tty, e);
+	stage_note("pid 1: terminal made");
+	return r;
+}
+
 static int setup_begin(struct child *c, struct err *e)
 {
 	int r;
 
 	if ((r = strays_close(c, e)) < 0 || (r = monitor_watch(c, e)) < 0)
 		return r;
-	return session_make(e);
+	if ((r = session_make(e)) < 0)
+		return r;
+	return pty_wanted(&c->plan->tty) ? terminal_make(c, e) : 0;
 }
 
 static int setup_end(struct child *c, struct err *e)
 {
 	int r;
 
-	if ((r = ids_map(c->plan, e)) < 0)
+	if (c->pts < 0 && (r = ids_map(c->plan, e)) < 0)
 		return r;
 	stage_note("pid 1: ids mapped");
-	if ((r = tree_enter(c->plan, network_join, c, &c->proc, e)) < 0)
+	if ((r = tree_enter(c->plan, c->pts, network_join, c, &c->proc, e)) < 0)
 		return r;
+	scope_close(&c->pts);
 	stage_note("pid 1: tree entered");
 	return listeners_send(c, e);
 }
@@ -454,6 +555,8 @@ __attribute__((noreturn)) static void keeper_begin(struct child *c)
 	pid_t cmd;
 
 	(void)close(c->sock);
+	scope_close(&c->pts);
+	scope_close(&c->master);
 	if (keeper_prepare(c, &e) < 0) {
 		report_fail(report_to, stage, &e);
 		_exit(0);
@@ -466,13 +569,14 @@ __attribute__((noreturn)) static void keeper_begin(struct child *c)
 		_exit(EXIT_WEIR);
 	(void)close(go);
 	stage_note("keeper: goes");
-	cmd = command_start(c->plan, report_to, &stage, &e);
+	cmd = command_start(c->plan, c->tty, report_to, &stage, &e);
 	if (cmd < 0) {
 		report_fail(report_to, stage, &e);
 		_exit(0);
 	}
 	stage_note("keeper: CMD executed");
 	report.value = (uint32_t)cmd;
+	scope_close(&c->tty);
 	if (keeper_write(report_to, &report) < 0 || stdio_detach(c->plan) < 0)
 		_exit(EXIT_WEIR);
 	files_close(c->plan);
@@ -534,7 +638,7 @@ static int go(const struct child *c, struct err *e)
 static int child_main(void *arg)
 {
 	struct child *c = arg;
-	struct shim shim = { .monitor = c->sock };
+	struct shim shim = { .monitor = c->sock, .tty = -1 };
 	struct err e = { 0 };
 	sigset_t all;
 
@@ -544,6 +648,7 @@ static int child_main(void *arg)
 	if (setup_begin(c, &e) < 0 || keeper_fork(c, &e) < 0 || setup_end(c, &e) < 0)
 		child_fail(shim.monitor, &e);
 	shim.keeper = c->pipes.report[0]; /* go() forgets @c */
+	shim.tty = c->tty;
 	if (go(c, &e) < 0)
 		child_fail(shim.monitor, &e);
 	stage_note("pid 1: forgot");
@@ -567,9 +672,14 @@ static pid_t child_clone(void *stack, struct child *c, int *pidfd)
 int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
 		  struct err *e)
 {
-	struct child c = {
-		.plan = plan, .sock = shim_sock, .listeners = { -1, -1 }, .diag = -1, .proc = -1
-	};
+	struct child c = { .plan = plan,
+			   .sock = shim_sock,
+			   .listeners = { -1, -1 },
+			   .diag = -1,
+			   .proc = -1,
+			   .pts = -1,
+			   .master = -1,
+			   .tty = -1 };
 	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	int fd = -1, num;
@@ -582,7 +692,7 @@ int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, in
 	(void)munmap(stack, STACK_BYTES);
 	if (child < 0) {
 		(void)err_set(e, num, "make the sandbox's namespaces");
-		return machine_why_namespaces(e);
+		return namespaces_refused(e);
 	}
 	*pid = child;
 	*pidfd = fd;

@@ -207,6 +207,25 @@ int tree_hide(int layer, int lower, const char *path, struct err *e)
 	return tree_whiteout(layer, path, e);
 }
 
+int tree_fs(const char *type, const char *const opts[][2], unsigned attr, struct err *e)
+{
+	SCOPED_FD int fs = fsopen(type, FSOPEN_CLOEXEC);
+	int mnt;
+
+	if (fs < 0)
+		return err_set(e, errno, "open a new %s", type);
+	for (size_t i = 0; opts && opts[i][0]; i++)
+		if (fsconfig(fs, opts[i][1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, opts[i][0],
+			     opts[i][1], 0) < 0)
+			return err_set(e, errno, "set %s of a new %s", opts[i][0], type);
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_set(e, errno, "make a new %s", type);
+	mnt = fsmount(fs, FSMOUNT_CLOEXEC, attr);
+	if (mnt < 0)
+		return err_set(e, errno, "mount a new %s", type);
+	return mnt;
+}
+
 int tree_layer(struct tree *t, struct err *e)
 {
 	char name[24];

@@ -14,12 +14,13 @@ struct sandbox_plan;
  * Call in a mount namespace of one's own, with all capabilities over it, as pid 1 of its own pid
  * namespace. After it the host's tree lies on the new root and no path but "/.." leads there:
  * tree_leave() comes next, before anything runs that is not weir's.
+ * @pts: a devpts to mount on /dev/pts, the caller's; -1: a fresh one
  * @before: called with @arg before /sys is made: enters the network namespace that it shows
  * @proc: an O_RDONLY directory descriptor of the new /proc, the caller's
  *
  * Return: 0, or -errno with @e: the caller must end, the tree is half made */
-int tree_enter(const struct sandbox_plan *plan, int (*before)(void *arg, struct err *e), void *arg,
-	       int *proc, struct err *e);
+int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg, struct err *e),
+	       void *arg, int *proc, struct err *e);
 
 /**
  * tree_leave() - take the host's tree away, by the process that called tree_enter()
@@ -40,6 +41,7 @@ bool tree_left(void);
 struct tree {
 	const struct sandbox_plan *plan;
 	int stage, root;
+	int pts;	 /* tree_enter()'s */
 	dev_t dev;	 /* of the tmpfs */
 	dev_t home_dev;	 /* of the home directory inside: the same, unless it is kept */
 	int proc;	 /* the new /proc, O_RDONLY */
@@ -61,6 +63,10 @@ int tree_whiteout(int at, const char *path, struct err *e);
 /** tree_hide() - hide @path of @lower; where @lower has no such parent directory (or a link), hide the
  * parent: should it appear later, what is in it does not. Return: 0, or -errno with @e */
 int tree_hide(int layer, int lower, const char *path, struct err *e);
+/** tree_fs() - a new file system of @type, not mounted yet
+ * @opts: pairs of name and value (NULL: a flag), the last with name NULL; or NULL
+ * Return: a mount descriptor, the caller's, or -errno with @e */
+int tree_fs(const char *type, const char *const opts[][2], unsigned attr, struct err *e);
 /** tree_layer() - a fresh, empty directory for an overlay. Return: descriptor, or -errno */
 int tree_layer(struct tree *t, struct err *e);
 /** tree_overlay() - mount @lower read-only at the open place @on, with @layer on top of it

@@ -22,31 +22,12 @@
 #include "common/stage.h"
 #include "sandbox/etc.h"
 #include "sandbox/home.h"
-#include "sandbox/machine.h"
 #include "sandbox/plan.h"
+#include "sandbox/pty.h"
 
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define SAFE_RO (SAFE | MOUNT_ATTR_RDONLY)
 #define OVER_ROOT_MAX 16 /* the host's root, and what somebody mounted on it */
-
-static int fs_new(const char *type, const char *const opts[][2], unsigned attr, struct err *e)
-{
-	SCOPED_FD int fs = fsopen(type, FSOPEN_CLOEXEC);
-	int mnt;
-
-	if (fs < 0)
-		return err_set(e, errno, "open a new %s", type);
-	for (size_t i = 0; opts && opts[i][0]; i++)
-		if (fsconfig(fs, opts[i][1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, opts[i][0],
-			     opts[i][1], 0) < 0)
-			return err_set(e, errno, "set %s of a new %s", opts[i][0], type);
-	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return err_set(e, errno, "make a new %s", type);
-	mnt = fsmount(fs, FSMOUNT_CLOEXEC, attr);
-	if (mnt < 0)
-		return err_set(e, errno, "mount a new %s", type);
-	return mnt;
-}
 
 static int on_root(int mnt)
 {
@@ -64,12 +45,9 @@ static int stage_make(struct tree *t, struct err *e)
 	struct stat st;
 	int r;
 
-	/* the first step that takes power over the new namespaces: some let them be made without any */
-	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof(priv)) < 0) {
-		(void)err_set(e, errno, "make the mounts private");
-		return machine_why_namespaces(e);
-	}
-	if ((t->stage = fs_new("tmpfs", opts, SAFE, e)) < 0)
+	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof(priv)) < 0)
+		return err_set(e, errno, "make the mounts private");
+	if ((t->stage = tree_fs("tmpfs", opts, SAFE, e)) < 0)
 		return t->stage;
 	if ((r = on_root(t->stage)) < 0)
 		return err_set(e, -r, "mount the stage of the sandbox");
@@ -225,10 +203,8 @@ static int dev_node(struct tree *t, const char *path, struct err *e)
 
 static int pts_make(struct tree *t, struct err *e)
 {
-	static const char *const opts[][2] = {
-		{ "newinstance", NULL }, { "ptmxmode", "0666" }, { "mode", "0620" }, { NULL, NULL }
-	};
-	SCOPED_FD int mnt = fs_new("devpts", opts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
+	SCOPED_FD int made = t->pts < 0 ? pty_fs(e) : -1;
+	int mnt = t->pts < 0 ? made : t->pts;
 
 	if (mnt < 0)
 		return mnt;
@@ -259,6 +235,16 @@ static int dev_make(struct tree *t, struct err *e)
 	if ((r = private_dir(t, "shm", "dev/shm", 01777, e)) < 0)
 		return r;
 	return pts_make(t, e);
+}
+
+static int proc_refused(struct err *e)
+{
+	e->unavailable = err_lasts(e->num);
+	(void)err_why(e, "/proc is partly masked here, as in a container");
+	return err_fix(
+		e,
+		"docker run --security-opt systempaths=unconfined --security-opt seccomp=unconfined; "
+		"podman run --security-opt unmask=ALL; Kubernetes: procMount: Unmasked");
 }
 
 /* Root inside is root to the files of /proc, whose modes are all that guards the host's settings:
@@ -303,9 +289,9 @@ static int proc_make(struct tree *t, struct err *e)
 
 	if (mkdirat(t->root, "proc", 0555) < 0)
 		return err_set(e, errno, "make '/proc' inside");
-	mnt = fs_new("proc", opts, SAFE | MOUNT_ATTR_NOEXEC, e);
+	mnt = tree_fs("proc", opts, SAFE | MOUNT_ATTR_NOEXEC, e);
 	if (mnt < 0)
-		return mnt == -EPERM ? machine_why_proc(e) : mnt;
+		return mnt == -EPERM ? proc_refused(e) : mnt;
 	if ((r = place_mount(mnt, t, "proc", e)) < 0)
 		return r;
 	if ((fd = openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -326,7 +312,7 @@ static int sys_make(struct tree *t, struct err *e)
 		return 0;
 	if (mkdirat(t->root, "sys", 0555) < 0)
 		return err_set(e, errno, "make '/sys' inside");
-	mnt = fs_new("sysfs", opts, SAFE_RO | MOUNT_ATTR_NOEXEC, e);
+	mnt = tree_fs("sysfs", opts, SAFE_RO | MOUNT_ATTR_NOEXEC, e);
 	if (mnt < 0)
 		return mnt == -EPERM ? 0 : mnt; /* masked here: an empty directory is left */
 	return place_mount(mnt, t, "sys", e);
@@ -502,8 +488,8 @@ int tree_leave(struct err *e)
 	return tree_left() ? 0 : err_set(e, EBUSY, "leave the host's tree");
 }
 
-int tree_enter(const struct sandbox_plan *plan, int (*before)(void *arg, struct err *e), void *arg,
-	       int *proc, struct err *e)
+int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg, struct err *e),
+	       void *arg, int *proc, struct err *e)
 {
 	static const struct {
 		int (*make)(struct tree *, struct err *);
@@ -515,7 +501,7 @@ int tree_enter(const struct sandbox_plan *plan, int (*before)(void *arg, struct 
 		{ proc_make, "pid 1: tree: /proc" },	  { grants_mount, "pid 1: tree: grants" },
 		{ links_make, "pid 1: tree: links" },	  { exe_mount, "pid 1: tree: weir" },
 	};
-	struct tree t = { .plan = plan, .stage = -1, .root = -1, .proc = -1 };
+	struct tree t = { .plan = plan, .pts = pts, .stage = -1, .root = -1, .proc = -1 };
 	mode_t mask = umask(0); /* the command gets its own back */
 	int r = 0;
 

@@ -4,6 +4,7 @@
 #ifndef WEIR_SHIM_FILTER_RULES_H
 #define WEIR_SHIM_FILTER_RULES_H
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "../common/filter_rule.h"
@@ -15,7 +16,10 @@ static const struct filter_rule shim_rules[] = {
 	{ SCMP_SYS(wait4), ANY, "reap whatever ends inside" },
 	{ SCMP_SYS(kill), ANY, "pass the monitor's signal on to the command" },
 	{ SCMP_SYS(recvmsg), ANY, "hear the monitor" },
-	{ SCMP_SYS(sendto), ANY, "SPAWNED, EXECFAIL and EXITED to the monitor" },
+	{ SCMP_SYS(sendto), ANY, "SPAWNED, STOPPED, EXECFAIL and EXITED to the monitor" },
+	{ SCMP_SYS(ioctl), WHEN(ARG_LOW32(1, TIOCGPGRP)), "who has the terminal inside" },
+	{ SCMP_SYS(ioctl), WHEN(ARG_LOW32(1, TIOCSPGRP)),
+	  "give it to the command, or take it away" },
 	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET), ARG_MASK(1, 0xf, SOCK_STREAM)),
 	  "make an unconnected socket for a published port" },
 	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET6), ARG_MASK(1, 0xf, SOCK_STREAM)), "the same" },
@@ -29,7 +33,7 @@ static const struct filter_rule shim_rules[] = {
 static const struct filter_rule keeper_rules[] = {
 	/* call                      argument  why the keeper needs it */
 	{ SCMP_SYS(wait4), ANY, "wait for the command" },
-	{ SCMP_SYS(write), ANY, "report its status on the pipe" },
+	{ SCMP_SYS(write), ANY, "report its status, and that it was stopped, on the pipe" },
 	{ SCMP_SYS(exit_group), ANY, "end" },
 	{ SCMP_SYS(rt_sigreturn), ANY, "the kernel's way back from a signal" },
 	{ SCMP_SYS(restart_syscall), ANY, "wait4 goes on after a stop" },

@@ -2,7 +2,7 @@
 /* shim/keeper.c - the process between pid 1 and CMD: waits for CMD and says how it ended.
  * CMD runs as the same user in the same pid namespace and may kill it; it can do nothing else to it.
  * The shim takes its end without a last report for CMD's death by SIGKILL.
- *   START --locked--> WAITING --CMD ended--> REPORTED */
+ *   START --locked--> WAITING --CMD stopped, told--> WAITING --CMD ended--> REPORTED */
 #include "shim/shim.h"
 
 #include <assert.h>
@@ -47,17 +47,25 @@ static int keeper_lock(void)
 void keeper_main(int pipe, pid_t cmd)
 {
 	static struct keeper_report report = { .kind = KEEPER_EXITED };
+	static struct keeper_report stopped = { .kind = KEEPER_STOPPED };
 	int status = 0;
 	pid_t got;
 
 	if (keeper_lock() < 0)
 		_exit(125); /* the shim sees the pipe end and takes the sandbox down */
 	stage_note("keeper: locked");
-	do
-		got = waitpid(cmd, &status, 0);
-	while (got < 0 && errno == EINTR);
-	if (got != cmd)
-		_exit(125);
+	for (;;) {
+		do
+			got = waitpid(cmd, &status, WUNTRACED);
+		while (got < 0 && errno == EINTR);
+		if (got != cmd)
+			_exit(125);
+		if (!WIFSTOPPED(status))
+			break;
+		stopped.value = (uint32_t)WSTOPSIG(status);
+		if (keeper_write(pipe, &stopped) < 0)
+			_exit(125);
+	}
 	stage_note("keeper: CMD ended");
 	report.value = (uint32_t)status;
 	_exit(keeper_write(pipe, &report) < 0 ? 125 : 0);

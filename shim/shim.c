@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* shim/shim.c - pid 1 of the sandbox.
- * Believes the monitor's SIGNAL and WANT messages after checking them, and the keeper's reports by length and
+ * Believes the monitor's SIGNAL, RESUME and WANT messages after checking them, and the keeper's reports by length and
  * kind. Accepts, copies, opens and parses nothing. Its end is the end of everything inside.
  *   LOCKING --filter--> SERVING --STARTING, SPAWNED--> RUNNING --EXITED, EXECFAIL or monitor gone--> exit */
 #include "shim/shim.h"
@@ -28,8 +28,12 @@
 
 struct state {
 	int monitor, keeper, signals;
-	pid_t starting;	  /* 0: no process for CMD yet */
-	pid_t cmd;	  /* 0: not running yet */
+	pid_t starting; /* 0: no process for CMD yet */
+	pid_t cmd;	/* 0: not running yet */
+	int tty;	/* the terminal inside, or -1 */
+	pid_t own;  /* this process's own group: whoever else has the terminal is the command's */
+	pid_t away; /* the group that the terminal was taken from; 0: none */
+	uint32_t turn;	  /* of the last RESUME */
 	uint64_t pending; /* signals that came before CMD did, bit signo - 1 */
 	unsigned wanted;  /* WANTs that are not answered yet */
 };
@@ -55,6 +59,16 @@ static void say_exited(struct state *s, uint32_t status)
 
 	wr_open(&out, MSG_EXITED, 0);
 	msg_put_exited(&out, &m);
+	(void)wr_send(&out, s->monitor, NULL, 0);
+}
+
+/* One that the monitor has no room for is dropped: the command can bring about any number of them. */
+static void say_stopped(struct state *s, uint32_t signo)
+{
+	const struct msg_stopped m = { .signo = signo, .turn = s->turn };
+
+	wr_open(&out, MSG_STOPPED, 0);
+	msg_put_stopped(&out, &m);
 	(void)wr_send(&out, s->monitor, NULL, 0);
 }
 
@@ -125,6 +139,9 @@ static void on_keeper(struct state *s)
 		r.fail.fix[sizeof(r.fail.fix) - 1] = '\0';
 		say_execfail(s, &r.fail);
 		finish(0);
+	case KEEPER_STOPPED:
+		say_stopped(s, r.value);
+		return;
 	case KEEPER_EXITED:
 		say_exited(s, r.value);
 		finish(0);
@@ -184,14 +201,67 @@ static void sockets_send(struct state *s)
 	}
 }
 
+/* Who has the terminal inside: none of the command's groups, the one that had it, or CMD's. */
+static void tty_hold(struct state *s, enum msg_hold hold)
+{
+	pid_t now = s->tty < 0 ? -1 : tcgetpgrp(s->tty);
+
+	if (now < 0)
+		return;
+	if (hold == HOLD_AWAY) {
+		if (now != s->own)
+			s->away = now;
+		(void)tcsetpgrp(s->tty, s->own);
+		return;
+	}
+	if (hold == HOLD_AGAIN && now != s->own)
+		return;
+	/* a group that has ended meanwhile is refused: then it is CMD's */
+	if (hold == HOLD_CMD || s->away == 0 || tcsetpgrp(s->tty, s->away) < 0)
+		(void)tcsetpgrp(s->tty, s->cmd);
+	s->away = 0;
+}
+
+static int on_resume(struct state *s, struct msg_rd *r)
+{
+	struct msg_resume m;
+
+	if (msg_get_resume(r, &m) < 0 || m.hold >= HOLD_COUNT || s->cmd == 0)
+		return -EBADMSG;
+	s->turn = m.turn;
+	tty_hold(s, (enum msg_hold)m.hold);
+	cmd_signal(s, SIGCONT);
+	return 0;
+}
+
+static int on_pass(struct state *s, struct msg_rd *r)
+{
+	struct msg_signal m;
+
+	if (msg_get_signal(r, &m) < 0 || m.signo < 1 || m.signo > 64)
+		return -EBADMSG;
+	cmd_signal(s, m.signo);
+	return 0;
+}
+
+static int on_want(struct state *s, struct msg_rd *r)
+{
+	if (rd_end(r) < 0 || s->wanted >= WANTED_MAX)
+		return -EBADMSG;
+	s->wanted++;
+	sockets_send(s);
+	return 0;
+}
+
 static void on_monitor(struct state *s)
 {
-	uint8_t buf[256]; /* SIGNAL is nine bytes; more is cut off and so a protocol error */
+	uint8_t buf
+		[256]; /* the longest is thirteen bytes; more is cut off and so a protocol error */
 	struct msg_head h;
 	struct msg_rd r;
-	struct msg_signal m;
 	size_t nfds = 0;
 	ssize_t n = fd_recv(s->monitor, buf, sizeof(buf), NULL, &nfds);
+	int bad;
 
 	if (n == -EAGAIN)
 		return;
@@ -199,14 +269,21 @@ static void on_monitor(struct state *s)
 		finish(EXIT_WEIR); /* the monitor is gone, or is not the monitor */
 	if (msg_open(&h, &r, buf, (size_t)n) < 0 || h.conn != 0)
 		finish(EXIT_WEIR);
-	if (h.type == MSG_WANT && rd_end(&r) == 0 && s->wanted < WANTED_MAX) {
-		s->wanted++;
-		sockets_send(s);
-		return;
+	switch (h.type) {
+	case MSG_SIGNAL:
+		bad = on_pass(s, &r);
+		break;
+	case MSG_RESUME:
+		bad = on_resume(s, &r);
+		break;
+	case MSG_WANT:
+		bad = on_want(s, &r);
+		break;
+	default:
+		bad = -EBADMSG;
 	}
-	if (h.type != MSG_SIGNAL || msg_get_signal(&r, &m) < 0 || m.signo < 1 || m.signo > 64)
+	if (bad < 0)
 		finish(EXIT_WEIR);
-	cmd_signal(s, m.signo);
 }
 
 static int shim_lock(void)
@@ -269,7 +346,9 @@ void shim_main(const struct shim *shim)
 	struct msg_execfail m = { .stage = STAGE_SETUP };
 	int r;
 
-	s = (struct state){ .monitor = shim->monitor, .keeper = shim->keeper };
+	s = (struct state){
+		.monitor = shim->monitor, .keeper = shim->keeper, .tty = shim->tty, .own = getpgrp()
+	};
 	s.signals = signals_open();
 	r = s.signals < 0 ? s.signals : fd_set_nonblock(s.keeper, true);
 	if (r == 0)

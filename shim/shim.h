@@ -29,6 +29,7 @@ enum keeper_kind {
 	KEEPER_SPAWNED,	 /* value: CMD's pid */
 	KEEPER_FAILED,	 /* fail: why CMD does not run */
 	KEEPER_EXITED,	 /* value: CMD's wait status */
+	KEEPER_STOPPED,	 /* value: the signal that stopped CMD */
 	KEEPER_COUNT
 };
 
@@ -51,6 +52,7 @@ __attribute__((noreturn)) void keeper_main(int pipe, pid_t cmd);
 struct shim {
 	int monitor; /* SOCK_SEQPACKET to the monitor, non-blocking */
 	int keeper;  /* read end of the keeper's pipe */
+	int tty;     /* the terminal inside, or -1; held, so that its end is the sandbox's */
 };
 /**
  * shim_main() - lock and serve until CMD has ended or the monitor is gone; never returns

@@ -133,16 +133,19 @@ static int take_url_fd(const struct row *row, struct options *o, const char *val
 
 static int take_tty(const struct row *row, struct options *o, const char *value, struct err *e)
 {
+	static const char *const words[] = {
+		[TTY_AUTO] = "auto", [TTY_ALWAYS] = "always", [TTY_NEVER] = "never"
+	};
+
 	(void)row;
-	(void)o;
-	if (str_eq(value, "never"))
-		return 0;
-	if (str_eq(value, "auto") || str_eq(value, "always")) {
-		err_set(e, 0, "--tty %s is not supported by this version of weir", value);
-		return err_fix(e, "--tty never, which is what happens without the option");
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		if (str_eq(value, words[i])) {
+			o->tty = (enum tty_mode)i;
+			return 0;
+		}
 	}
-	err_set(e, 0, "--tty '%s' is not never, auto or always", value);
-	return err_fix(e, "--tty never");
+	err_set(e, 0, "--tty '%s' is not auto, always or never", value);
+	return err_fix(e, "--tty auto, which is what happens without the option");
 }
 
 static int take_name(const struct row *row, struct options *o, const char *value, struct err *e)
@@ -225,18 +228,18 @@ static const struct row rows[] = {
 	{ "--keep-fd", 0, ENVIRONMENT, OF_RUN, "N", CALL(take_keep_fd), HELP("leave descriptor N open") },
 	{ "--status-fd", 0, ENVIRONMENT, OF_RUN, "N", CALL(take_status_fd),
 	  HELP("write JSON lines about the run to descriptor N") },
-	{ "--tty", 0, ENVIRONMENT, OF_RUN, "never", CALL(take_tty),
-	  HELP("terminals are replaced by pipes (the only value so far)") },
+	{ "--tty", 0, ENVIRONMENT, OF_RUN, "WORD", CALL(take_tty),
+	  HELP("auto (default): what is a terminal is one inside too; always; never: pipes") },
 
 	{ "--name", 0, OTHER, OF_RUN | OF_PROXY, "NAME", CALL(take_name),
 	  HELP("a name for the audit log") },
-	{ "--json", 0, OTHER, OF_SHOW | OF_DOCTOR | OF_TEST, NULL, FLAG(json), HELP("as JSON") },
+	{ "--json", 0, OTHER, OF_SHOW, NULL, FLAG(json), HELP("as JSON") },
 	{ "--resolve", 0, OTHER, OF_WHY, NULL, FLAG(resolve),
 	  HELP("ask for the addresses of a denied name too") },
 	{ "--verbose", 'v', OTHER, OF_RUN | OF_PROXY, NULL, FLAG(verbose), HELP("say more") },
 	{ "--quiet", 'q', OTHER, ALL, NULL, FLAG(layers.quiet),
 	  HELP("no notices; errors and warnings stay") },
-	{ "--help", 'h', OTHER, ALL | OF_DOCTOR | OF_TEST, NULL, FLAG(help), HELP("this text") },
+	{ "--help", 'h', OTHER, ALL, NULL, FLAG(help), HELP("this text") },
 };
 /* clang-format on */
 static_assert(ARRAY_LEN(rows) < ROWS_MAX, "the tables of getopt_long() have room");

@@ -18,8 +18,6 @@ enum option_of {
 	OF_PROXY = 2,
 	OF_SHOW = 4, /* weir policy show and why */
 	OF_WHY = 8,  /* weir policy why alone */
-	OF_DOCTOR = 16,
-	OF_TEST = 32,
 };
 
 /** struct options - what was typed. Set up by options_init(), freed by options_free(); strings are
@@ -31,6 +29,7 @@ struct options {
 	int keep_fds[OPTIONS_KEEP_FDS_MAX]; /* run: open, none a terminal, no repeats */
 	size_t nkeep;
 	int status_fd;	    /* run: open for writing, or -1 */
+	enum tty_mode tty;  /* run */
 	const char *listen; /* proxy, or NULL */
 	int url_fd;	    /* proxy: open; 1 unless said */
 	bool expose;	    /* proxy */

@@ -14,8 +14,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "common/addr.h"
@@ -399,15 +401,20 @@ static int probe_tiocsti(struct inside *in)
 	return errno == EPERM ? 0 : bad(in, "TIOCSTI: %s", strerror(errno));
 }
 
+/* A terminal in here is one of the sandbox's own devpts. */
 static int probe_terminal(struct inside *in)
 {
 	SCOPED_FD int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	struct stat pts, st;
 
-	if (fd >= 0)
-		return bad(in, "there is a controlling terminal");
+	if (stat("/dev/pts", &pts) < 0)
+		return bad(in, "/dev/pts: %s", strerror(errno));
 	for (int i = 0; i < 3; i++)
-		if (isatty(i))
-			return bad(in, "descriptor %d is a terminal", i);
+		if (isatty(i) && (fstat(i, &st) < 0 || st.st_dev != pts.st_dev))
+			return bad(in, "descriptor %d is a terminal from outside", i);
+	/* one from outside belongs to a session that has no number in here */
+	if (fd >= 0 && (tcgetsid(fd) < 1 || tcgetsid(fd) != getsid(0)))
+		return bad(in, "there is a controlling terminal from outside");
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -40,6 +41,15 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_RECV)), "hear of the worker's connect()" },
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_ID_VALID)), "is it still the same call" },
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_SEND)), "let it go on, or not" },
+	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TCGETS)), "the modes of the terminal before they are set" },
+	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TCSETS)), "set them, and put them back" },
+	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TIOCGWINSZ)), "its size" },
+	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TIOCSWINSZ)), "give it to the one inside" },
+	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TIOCGPGRP)), "is weir in its foreground" },
+	{ SCMP_SYS(kill),              WHEN(ARG_EQ(1, SIGTSTP)), "stop, as a job that was stopped" },
+	{ SCMP_SYS(kill),              WHEN2(ARG_EQ(0, 0), ARG_EQ(1, SIGTTIN)), "the same in the background" },
+	{ SCMP_SYS(kill),              WHEN2(ARG_EQ(0, 0), ARG_EQ(1, SIGTTOU)), "the same" },
+	{ SCMP_SYS(rt_sigpending),     ANY,                 "was it stopped" },
 	{ SCMP_SYS(process_vm_readv),  ANY,                 "read its address" },
 	{ SCMP_SYS(socketpair),        WHEN(ARG_LOW32(0, AF_UNIX)), "a fresh pair for a new worker" },
 	{ SCMP_SYS(shutdown),          ANY,                 "close the network after five worker deaths" },

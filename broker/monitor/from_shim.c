@@ -34,8 +34,9 @@ static int on_listeners(struct monitor *m, struct rx *rx)
 	size_t at = 0;
 
 	if (msg_get_listeners(&rx->body, &l) < 0 || l.nlisten > ARRAY_LEN(m->listeners) ||
-	    l.has_diag > 1 || l.has_proc > 1 ||
-	    rx->nfds != (size_t)l.nlisten + l.has_diag + l.has_proc ||
+	    l.has_diag > 1 || l.has_proc > 1 || l.has_tty > 1 ||
+	    rx->nfds != (size_t)l.nlisten + l.has_diag + l.has_proc + l.has_tty ||
+	    l.has_tty != (m->terminal.relay != NULL) ||
 	    (l.nlisten > 0) != m->run->plan->listeners || !forwards_complete(m))
 		return -EBADMSG;
 	for (; at < l.nlisten; at++)
@@ -44,7 +45,9 @@ static int on_listeners(struct monitor *m, struct rx *rx)
 	if (l.has_diag)
 		m->diag_fd = take_fd(&rx->fds[at++]);
 	if (l.has_proc)
-		m->proc_fd = take_fd(&rx->fds[at]);
+		m->proc_fd = take_fd(&rx->fds[at++]);
+	if (l.has_tty)
+		terminal_begin(m, take_fd(&rx->fds[at]));
 	m->shim = SHIM_LISTENING;
 	if (worker_listen(m) < 0)
 		worker_lost(m, NULL);
@@ -72,6 +75,7 @@ static int on_spawned(struct monitor *m, struct rx *rx)
 	if (m->run->plan->listeners && m->nursery == NURSERY_UP && worker_start(m) < 0)
 		nursery_lost(m, "the network worker cannot be started");
 	status_started(m);
+	terminal_running(m);
 	signals_flush(m);
 	return 0;
 }
@@ -119,18 +123,29 @@ static int on_exited(struct monitor *m, struct rx *rx)
 	return 0;
 }
 
+static int on_stopped(struct monitor *m, struct rx *rx)
+{
+	struct msg_stopped s;
+
+	if (msg_get_stopped(&rx->body, &s) < 0 || s.signo == 0 || s.signo > 64)
+		return -EBADMSG;
+	terminal_stopped(m, (int)s.signo, s.turn);
+	return 0;
+}
+
 #define BEFORE_COMMAND (IN(SHIM_NEW) | IN(SHIM_LISTENING))
 #define EXECFAIL_MAX (1 + 1 + 4 + 2 + 511 + 2 + 255 + 2 + 255)
 
 /* clang-format off */
 static const struct msg_rule rules[] = {
 	/* type          shim is in        connection     bytes             fds   handler */
-	{ MSG_LISTENERS, IN(SHIM_NEW),     IN(CONN_NONE), 3, 3,             0, 4, on_listeners },
+	{ MSG_LISTENERS, IN(SHIM_NEW),     IN(CONN_NONE), 4, 4,             0, 5, on_listeners },
 	{ MSG_FORWARD,   IN(SHIM_NEW),     IN(CONN_NONE), 1, 1,             1, 2, forward_taken },
 	{ MSG_SPAWNED,   BEFORE_COMMAND,   IN(CONN_NONE), 4, 4,             0, 0, on_spawned },
 	{ MSG_EXECFAIL,  BEFORE_COMMAND,   IN(CONN_NONE), 12, EXECFAIL_MAX, 0, 0, on_execfail },
 	{ MSG_SOCKETS,   IN(SHIM_RUNNING), IN(CONN_NONE), 0, 0,             0, 2, forward_sockets },
 	{ MSG_EXITED,    IN(SHIM_RUNNING), IN(CONN_NONE), 4, 4,             0, 0, on_exited },
+	{ MSG_STOPPED,   IN(SHIM_RUNNING), IN(CONN_NONE), 8, 8,             0, 0, on_stopped },
 };
 /* clang-format on */
 

@@ -99,7 +99,8 @@ static void on_out_ended(void *arg)
 static void on_drain_late(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct monitor *m = w->data;
-	bool held = m->shim == SHIM_GONE && !relay_out_done(&m->out) && m->terms < 2;
+	bool held = m->shim == SHIM_GONE && m->terms < 2 &&
+		    !(relay_out_done(&m->out) && terminal_done(m));
 
 	(void)revents;
 	if (held && w->repeat == DRAIN_S) {
@@ -129,6 +130,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = -1;
+	m->terminal.tty.fd = -1;
 	m->out.inside[0] = m->out.inside[1] = m->out.inside[2] = -1;
 	STAILQ_INIT(&m->queue);
 	m->notices.quiet = run->quiet;
@@ -164,6 +166,7 @@ void monitor_free(struct monitor *m)
 	}
 	(void)conn_table_drain(&m->conns, NULL, NULL);
 	relay_out_free(&m->out);
+	terminal_free(m);
 	hosts_free(&m->hosts);
 	notices_free(&m->notices);
 	audit_free(m->audit);
@@ -256,7 +259,8 @@ void monitor_check_done(struct monitor *m)
 	/* pid 1 has given its last word: the rest is done while the kernel takes its namespaces down */
 	bool ended = m->shim == SHIM_DONE || m->shim == SHIM_GONE;
 
-	if (m->phase != PHASE_DRAIN || !ended || !worker_gone(m) || !relay_out_done(&m->out))
+	if (m->phase != PHASE_DRAIN || !ended || !worker_gone(m) || !relay_out_done(&m->out) ||
+	    !terminal_done(m))
 		return;
 	m->phase = PHASE_OVER;
 	ev_break(m->loop, EVBREAK_ALL);
@@ -339,10 +343,10 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 	int stdio[3] = { plan->stdio[0], plan->stdio[1], plan->stdio[2] };
 	int sv[2], r;
 
-	r = relay_out_open(&m->out, plan->stdio, e);
-	if (r < 0)
+	if ((r = terminal_open(m, e)) < 0 ||
+	    (r = relay_out_open(&m->out, plan->stdio, plan->tty.on, e)) < 0)
 		return r;
-	if (m->out.any && m->run->verbose)
+	if (m->out.any && m->run->tty == TTY_NEVER && m->run->verbose)
 		note("the command gets no terminal: output passes through a pipe, input is /dev/null");
 	r = fd_pair(sv);
 	if (r < 0)
@@ -610,6 +614,7 @@ static void finish(struct monitor *m, int status)
 	int why;
 
 	monitor_kill_sandbox(m);
+	terminal_end(m);
 	control_stop(m);
 	entry_remove(&m->entry);
 	nursery_kill(m);

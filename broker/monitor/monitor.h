@@ -14,15 +14,18 @@ struct sandbox_plan;
 
 #define RUN_ID_LEN 12 /* lower-case hex */
 
+enum tty_mode { TTY_AUTO, TTY_ALWAYS, TTY_NEVER };
+
 struct run {
 	struct policy *policy;	   /* sealed; stays the caller's */
-	struct sandbox_plan *plan; /* complete but for stdio[], which the monitor replaces by pipes
-				    * where it is a terminal */
+	struct sandbox_plan *plan; /* complete but for tty, and stdio[], which the monitor replaces
+				    * by pipes where a terminal stays outside */
 	char id[RUN_ID_LEN + 1];
 	const char *name;	/* --name, or NULL */
 	const char *audit_path; /* default or from policy; NULL: audit off */
 	const char *command;	/* argv[0], for messages */
 	int status_fd;		/* --status-fd, or -1 */
+	enum tty_mode tty;	/* --tty */
 	const char *project;	/* P, for who asks; or NULL */
 	const char *runtime;	/* directory of the runtime entries; NULL: no entry is made */
 	const char *config;	/* the user's policy directory, made when missing; or NULL */

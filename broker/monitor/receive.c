@@ -41,6 +41,8 @@ static const char *const names[] = {
 	[MSG_ORPHAN] = "ORPHAN",
 	[MSG_FORWARD] = "FORWARD",
 	[MSG_WANT] = "WANT",
+	[MSG_STOPPED] = "STOPPED",
+	[MSG_RESUME] = "RESUME",
 };
 static_assert(ARRAY_LEN(names) == MSG_TYPE_COUNT, "a name for every message");
 

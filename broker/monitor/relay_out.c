@@ -56,13 +56,13 @@ static bool same_file(int a, int b)
 	       x.st_ino == y.st_ino;
 }
 
-int relay_out_open(struct relay_out *r, int stdio[3], struct err *e)
+int relay_out_open(struct relay_out *r, int stdio[3], const bool other[3], struct err *e)
 {
 	bool tty[3];
 
 	*r = (struct relay_out){ .inside = { -1, -1, -1 } };
 	for (int i = 0; i < 3; i++) {
-		tty[i] = isatty(stdio[i]) == 1;
+		tty[i] = !other[i] && isatty(stdio[i]) == 1;
 		r->any |= tty[i];
 	}
 	if (tty[0]) {

@@ -33,9 +33,10 @@ struct relay_out {
 
 /**
  * relay_out_open() - replace each of @stdio that is a terminal
+ * @other: but for these, of which somebody else takes care
  * stdout and stderr on the same terminal share one pipe, so that their order stays.
  * Return: 0, or -errno with @e and @stdio untouched */
-int relay_out_open(struct relay_out *r, int stdio[3], struct err *e);
+int relay_out_open(struct relay_out *r, int stdio[3], const bool other[3], struct err *e);
 /** relay_out_started() - the sandbox has its copies: close ours and begin to copy */
 void relay_out_started(struct relay_out *r, struct ev_loop *loop, void (*ended)(void *arg),
 		       void *arg);

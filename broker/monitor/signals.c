@@ -11,8 +11,8 @@
 #include "broker/monitor/state.h"
 #include "common/scope.h"
 
-static const int passed_on[] = { SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
-				 SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH };
+static const int passed_on[] = { SIGTERM, SIGINT,  SIGHUP,   SIGQUIT, SIGUSR1,
+				 SIGUSR2, SIGCONT, SIGWINCH, SIGTSTP };
 _Static_assert(ARRAY_LEN(passed_on) == ARRAY_LEN(((struct monitor *)0)->sig),
 	       "a watcher for every signal");
 
@@ -61,29 +61,76 @@ static void proxy_signal(struct monitor *m, int signo)
 		monitor_end(m, 0);
 }
 
+void signals_deadline(struct monitor *m)
+{
+	/* the command may run although its word is still on the way: then it gets the signal */
+	m->term_early = m->phase == PHASE_START;
+	ev_timer_stop(m->loop, &m->term_timer);
+	ev_set_cb(&m->term_timer, on_term_late);
+	ev_timer_set(&m->term_timer, m->term_early ? TERM_START_S : TERM_S, 0.);
+	m->term_timer.data = m;
+	ev_timer_start(m->loop, &m->term_timer);
+}
+
+void signals_pass(struct monitor *m, int signo)
+{
+	/* before the command runs too: it is kept until then, so that the exit status is the command's */
+	m->signals |= UINT64_C(1) << signo;
+	signals_flush(m);
+}
+
+/* What the terminal has to do with it, before the command hears of it. Return: true: it will not */
+static bool terminal_first(struct monitor *m, int signo)
+{
+	switch (signo) {
+	case SIGCONT:
+		terminal_continue(m);
+		return m->shim == SHIM_RUNNING;
+	case SIGWINCH:
+		return terminal_resized(m);
+	case SIGHUP:
+		terminal_hangup(m);
+		return false;
+	case SIGTSTP:
+		terminal_stop(m);
+		return false;
+	default:
+		return false;
+	}
+}
+
 void signals_seen(struct monitor *m, int signo)
 {
-	if (signo == SIGTERM && ++m->terms == 1) {
-		/* the command may run although its word is still on the way: then it gets the signal */
-		m->term_early = m->phase == PHASE_START;
-		ev_set_cb(&m->term_timer, on_term_late);
-		ev_timer_set(&m->term_timer, m->term_early ? TERM_START_S : TERM_S, 0.);
-		m->term_timer.data = m;
-		ev_timer_start(m->loop, &m->term_timer);
-	}
+	if (signo == SIGTERM && ++m->terms == 1)
+		signals_deadline(m);
 	if (m->run->listen) {
 		proxy_signal(m, signo);
 		return;
 	}
 	/* nothing is left but output that a held terminal does not take */
 	if (m->phase == PHASE_DRAIN && m->shim == SHIM_GONE && signo != SIGCONT &&
-	    signo != SIGWINCH)
+	    signo != SIGWINCH && signo != SIGTSTP)
 		ev_break(m->loop, EVBREAK_ALL);
-	/* before the command runs too: it is kept until then, so that the exit status is the command's */
 	if (m->terms > 1)
 		monitor_kill_sandbox(m);
-	m->signals |= UINT64_C(1) << signo;
-	signals_flush(m);
+	if (signo == SIGCONT) /* what stops and what lets go on undo each other, as in the kernel */
+		m->signals &= ~(UINT64_C(1) << SIGTSTP);
+	if (signo == SIGTSTP)
+		m->signals &= ~(UINT64_C(1) << SIGCONT);
+	if (!terminal_first(m, signo))
+		signals_pass(m, signo);
+}
+
+void signals_stoppable(struct monitor *m, bool on)
+{
+	for (size_t i = 0; i < ARRAY_LEN(passed_on); i++) {
+		if (passed_on[i] != SIGTSTP || m->sig[i].data != m)
+			continue;
+		if (on)
+			ev_signal_stop(m->loop, &m->sig[i]);
+		else
+			ev_signal_start(m->loop, &m->sig[i]);
+	}
 }
 
 static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)

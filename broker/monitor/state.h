@@ -26,6 +26,7 @@
 #include "orphan.h"
 #include "relay_out.h"
 #include "resolv.h"
+#include "terminal.h"
 
 struct err;
 struct policy;
@@ -136,11 +137,12 @@ struct monitor {
 	size_t nown, nown_public;
 	double own_at; /* when the list was made */
 
-	ev_signal sig[8];
+	ev_signal sig[9];
 	void (*old_pipe)(int), (*old_xfsz)(int); /* SIGPIPE and SIGXFSZ as they were */
 	bool pipe_ignored;
 	ev_timer term_timer, drain_timer, audit_timer;
 	struct relay_out out;
+	struct terminal terminal;
 	struct notices notices;
 	struct msg_wr wr; /* the message being written */
 };

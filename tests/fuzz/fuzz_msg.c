@@ -43,6 +43,8 @@ TRY(spawned)
 TRY(execfail)
 TRY(exited)
 TRY(signal)
+TRY(stopped)
+TRY(resume)
 
 /* Each reader sees each body: one that trusts the type of the head would show here. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -69,5 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	try_execfail(r, &h, data, len);
 	try_exited(r, &h, data, len);
 	try_signal(r, &h, data, len);
+	try_stopped(r, &h, data, len);
+	try_resume(r, &h, data, len);
 	return 0;
 }

@@ -233,14 +233,14 @@ def test_policy_presets_lists_the_five(world):
 @pytest.mark.parametrize("option", [
     ["--ask", "x.example.org"], ["--hide", "/x"],
     ["--view", "host"], ["--home", "keep"],
-    ["--tty", "auto"], ["--tty", "always"], ["--route", "transparent"], ["--route", "both"],
+    ["--tty", "sometimes"], ["--route", "transparent"], ["--route", "both"],
     ["--audit", "syslog"], ["--audit", "journal"], ["--write-anyway"], ["--ask-on", "approve"]])
 def test_options_of_later_are_refused_by_name(world, option):
     r = world.run(*option, "--", "true")
     assert r.status == 125 and (option[-1] in r.errtext or option[0] in r.errtext), r
 
 
-@pytest.mark.parametrize("command", ["shell", "ask", "approve", "audit",
+@pytest.mark.parametrize("command", ["shell", "doctor", "ask", "approve", "audit",
                                      "cache", "kernelspec"])
 def test_commands_of_later_are_refused_by_name(world, command):
     r = world.weir(command, "x")

@@ -24,6 +24,7 @@
 static int outer, tty; /* the terminal emulator's side, and weir's */
 static struct ev_loop *loop;
 static struct relay_out relay;
+static const bool none[3];
 static bool ended;
 
 static void on_ended(void *arg)
@@ -63,7 +64,7 @@ static void what_is_no_terminal_passes_untouched(void **state)
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
 	stdio[0] = p[0];
 	stdio[1] = stdio[2] = p[1];
-	assert_int_equal(relay_out_open(&relay, stdio, NULL), 0);
+	assert_int_equal(relay_out_open(&relay, stdio, none, NULL), 0);
 	assert_false(relay.any);
 	assert_int_equal(stdio[0], p[0]);
 	assert_int_equal(stdio[1], p[1]);
@@ -80,7 +81,7 @@ static void no_terminal_enters(void **state)
 	struct stat st, null;
 
 	(void)state;
-	assert_int_equal(relay_out_open(&relay, stdio, NULL), 0);
+	assert_int_equal(relay_out_open(&relay, stdio, none, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		assert_false(isatty(stdio[i]));
 	assert_int_equal(fstat(stdio[0], &st), 0);
@@ -96,7 +97,7 @@ static void only_the_terminal_among_them_is_replaced(void **state)
 	int stdio[3] = { file, file, tty };
 
 	(void)state;
-	assert_int_equal(relay_out_open(&relay, stdio, NULL), 0);
+	assert_int_equal(relay_out_open(&relay, stdio, none, NULL), 0);
 	assert_int_equal(stdio[0], file);
 	assert_int_equal(stdio[1], file);
 	assert_int_not_equal(stdio[2], tty);
@@ -108,7 +109,7 @@ static int inside_of(int stdio[3])
 {
 	int fd;
 
-	assert_int_equal(relay_out_open(&relay, stdio, NULL), 0);
+	assert_int_equal(relay_out_open(&relay, stdio, none, NULL), 0);
 	fd = dup(stdio[1]);
 	relay_out_started(&relay, loop, on_ended, NULL);
 	return fd;

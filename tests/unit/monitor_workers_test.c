@@ -273,9 +273,11 @@ static int shim_says(unsigned type, uint32_t v)
 	return from_shim(&f.m, f.w.buf, f.w.len, NULL, 0);
 }
 
+static uint8_t with_tty; /* LISTENERS says so */
+
 static int shim_listeners_says(unsigned nlisten, unsigned diag, unsigned proc, size_t nfds)
 {
-	int fds[4];
+	int fds[5];
 
 	for (size_t i = 0; i < nfds; i++)
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -283,6 +285,7 @@ static int shim_listeners_says(unsigned nlisten, unsigned diag, unsigned proc, s
 	wr_u8(&f.w, (uint8_t)nlisten);
 	wr_u8(&f.w, (uint8_t)diag);
 	wr_u8(&f.w, (uint8_t)proc);
+	wr_u8(&f.w, with_tty);
 	(void)fx_done(&f);
 	return from_shim(&f.m, f.w.buf, f.w.len, fds, nfds);
 }
@@ -294,6 +297,9 @@ static void the_shim_brings_as_many_descriptors_as_it_says(void **state)
 	assert_int_equal(shim_listeners_says(1, 0, 0, 2), -EBADMSG);
 	assert_int_equal(shim_listeners_says(3, 0, 0, 3), -EBADMSG);
 	assert_int_equal(shim_listeners_says(0, 1, 1, 2), -EBADMSG); /* allowlist needs listeners */
+	with_tty = 1; /* nobody asked for a terminal */
+	assert_int_equal(shim_listeners_says(2, 1, 1, 5), -EBADMSG);
+	with_tty = 0;
 	assert_int_equal(shim_listeners_says(2, 1, 1, 4), 0);
 	assert_int_equal(f.m.nlisteners, 2);
 	assert_true(f.m.diag_fd >= 0 && f.m.proc_fd >= 0);
@@ -301,17 +307,30 @@ static void the_shim_brings_as_many_descriptors_as_it_says(void **state)
 	assert_int_equal(shim_listeners_says(2, 1, 1, 4), -EBADMSG); /* once */
 }
 
+static int shim_stopped_says(uint32_t signo)
+{
+	wr_open(&f.w, MSG_STOPPED, 0);
+	msg_put_stopped(&f.w, &(struct msg_stopped){ .signo = signo });
+	(void)fx_done(&f);
+	return from_shim(&f.m, f.w.buf, f.w.len, NULL, 0);
+}
+
 static void the_shim_speaks_in_its_order(void **state)
 {
 	(void)state;
 	f.m.phase = PHASE_START;
 	assert_int_equal(shim_says(MSG_EXITED, 0), -EBADMSG);
-	assert_int_equal(shim_says(MSG_SPAWNED, 2), -EBADMSG); /* listeners first */
+	assert_int_equal(shim_stopped_says(SIGTSTP), -EBADMSG); /* nothing runs that could be */
+	assert_int_equal(shim_says(MSG_SPAWNED, 2), -EBADMSG);	/* listeners first */
 	assert_int_equal(shim_listeners_says(1, 0, 0, 1), 0);
 	assert_int_equal(shim_says(MSG_SPAWNED, 0), -EBADMSG);
 	assert_int_equal(shim_says(MSG_SPAWNED, 2), 0);
 	assert_int_equal(f.m.phase, PHASE_SERVE);
 	assert_int_equal(shim_says(MSG_SPAWNED, 2), -EBADMSG);
+	assert_int_equal(shim_says(MSG_STOPPED, SIGTSTP), -EBADMSG); /* without its turn */
+	assert_int_equal(shim_stopped_says(0), -EBADMSG);
+	assert_int_equal(shim_stopped_says(65), -EBADMSG);
+	assert_int_equal(shim_stopped_says(SIGSTOP), 0); /* no terminal: nothing follows from it */
 	assert_int_equal(shim_says(MSG_EXITED, 0x7f), -EBADMSG); /* stopped is not ended */
 	assert_int_equal(shim_says(MSG_EXITED, 15), 0);
 	assert_int_equal(f.m.status, 128 + 15);

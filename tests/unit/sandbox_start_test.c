@@ -257,12 +257,13 @@ static void deny_has_no_listener(void **state)
 	assert_int_equal(WEXITSTATUS(s.status), 0);
 }
 
-static void the_commands_parent_is_not_pid_1_and_it_leads_its_session(void **state)
+static void the_command_leads_a_job_of_the_session_of_pid_1_which_is_not_its_parent(void **state)
 {
 	static struct seen s;
 
 	(void)state;
-	sh(&s, "test $PPID != 1 && set -- $(cat /proc/$$/stat) && test $5 = $$ && test $6 = $$");
+	sh(&s, "test $PPID != 1 && set -- $(cat /proc/$$/stat) && test $5 = $$ && test $6 = 1 &&"
+	       "set -- $(cat /proc/$PPID/stat) && test $5 = 1 && test $6 = 1");
 	assert_int_equal(WEXITSTATUS(s.status), 0);
 }
 
@@ -694,7 +695,8 @@ int main(void)
 		cmocka_unit_test(true_runs_and_its_status_comes_back),
 		cmocka_unit_test(listeners_come_before_the_command_with_diag_and_proc),
 		cmocka_unit_test(deny_has_no_listener),
-		cmocka_unit_test(the_commands_parent_is_not_pid_1_and_it_leads_its_session),
+		cmocka_unit_test(
+			the_command_leads_a_job_of_the_session_of_pid_1_which_is_not_its_parent),
 		cmocka_unit_test(nothing_of_the_hosts_mounts_is_left),
 		cmocka_unit_test(each_fact_about_the_inside_holds),
 		cmocka_unit_test(signals_that_weir_was_started_with_ignored_are_not_ignored_inside),
