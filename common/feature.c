@@ -5,8 +5,10 @@
 
 #ifdef WEIR_TEST
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool feature_off(const char *name)
 {
@@ -22,6 +24,14 @@ bool feature_off(const char *name)
 		list += *list == ',';
 	}
 	return false;
+}
+
+const char *feature_path(const char *path, char *buf, size_t room)
+{
+	const char *root = getenv("WEIR_TEST_SYSROOT");
+	int n = root ? snprintf(buf, room, "%s%s", root, path) : -1;
+
+	return n > 0 && (size_t)n < room && access(buf, F_OK) == 0 ? buf : path;
 }
 
 #endif

@@ -35,6 +35,7 @@
 #include "common/scope.h"
 #include "common/stage.h"
 #include "sandbox/command.h"
+#include "sandbox/machine.h"
 #include "sandbox/memory.h"
 #include "sandbox/plan.h"
 #include "sandbox/pty.h"
@@ -78,88 +79,6 @@ __attribute__((noreturn)) static void child_fail(int sock, const struct err *e)
 	msg_put_execfail(&out, &m);
 	(void)wr_send(&out, sock, NULL, 0);
 	_exit(EXIT_WEIR);
-}
-
-/* ---- why this machine has no user namespaces ---- */
-
-static bool sysctl_is(const char *name, const char *want)
-{
-	char path[128], text[32];
-	SCOPED_FD int fd = -1;
-	ssize_t n;
-
-	(void)snprintf(path, sizeof(path), "/proc/sys/%s", name);
-	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
-	text[strcspn(text, "\n")] = '\0';
-	return str_eq(text, want);
-}
-
-static const char *forbidden_kind(void)
-{
-	static const char *const kinds[] = { "user", "mnt", "pid", "net", "ipc", "uts", "cgroup" };
-
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		char name[64];
-
-		(void)snprintf(name, sizeof(name), "user/max_%s_namespaces", kinds[i]);
-		if (sysctl_is(name, "0"))
-			return kinds[i];
-	}
-	return NULL;
-}
-
-void sandbox_explain(struct err *e)
-{
-	const char *kind = e->num == ENOSPC ? forbidden_kind() : NULL;
-
-	if (!kind)
-		return;
-	e->unavailable = true; /* unlike a limit that is reached just now */
-	(void)err_why(e, "user.max_%s_namespaces is 0", kind);
-	(void)err_fix(e, "sudo sysctl user.max_%s_namespaces=15000", kind);
-}
-
-static int namespaces_refused(struct err *e)
-{
-	const int num = e->num;
-
-	e->unavailable = err_lasts(num);
-	if (num == EAGAIN || num == ENOMEM)
-		return err_why(e, "processes or memory have run out just now");
-	if (sysctl_is("kernel/apparmor_restrict_unprivileged_userns", "1")) {
-		(void)err_why(
-			e,
-			"kernel.apparmor_restrict_unprivileged_userns is 1 and weir has no AppArmor profile");
-		return err_fix(
-			e,
-			"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for weir with 'userns,'");
-	}
-	if (sysctl_is("kernel/unprivileged_userns_clone", "0")) {
-		(void)err_why(e, "kernel.unprivileged_userns_clone is 0");
-		return err_fix(e, "sudo sysctl kernel.unprivileged_userns_clone=1");
-	}
-	if (num == ENOSPC || num == EUSERS) {
-		(void)err_why(
-			e,
-			"as many namespaces exist as user.max_*_namespaces allows, or they are nested too deep");
-		return err_fix(
-			e,
-			"end other sandboxes, or raise user.max_net_namespaces and its like by sysctl");
-	}
-	if (num == EINVAL || num == ENOSYS)
-		return err_why(e, "this kernel was built without the namespaces that weir needs");
-	if (num == EPERM || num == EACCES) {
-		(void)err_why(
-			e,
-			"something forbids it: a container's seccomp profile, a chroot, a security module");
-		return err_fix(
-			e,
-			"docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined");
-	}
-	return -num;
 }
 
 /* ---- the child, step by step ---- */
@@ -222,7 +141,7 @@ static int map_write(const char *file, const char *text, struct err *e)
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0) {
 		(void)err_set(e, errno, "map the user into a user namespace (%s)", file);
-		return namespaces_refused(e);
+		return machine_why_namespaces(e);
 	}
 	return 0;
 }
@@ -260,7 +179,7 @@ static int network_make(struct child *c, struct err *e)
 
 	if (unshare(CLONE_NEWNET) < 0) {
 		(void)err_set(e, errno, "make the sandbox's network namespace");
-		return namespaces_refused(e);
+		return machine_why_namespaces(e);
 	}
 	if ((r = netlink_lo_up()) < 0)
 		return err_set(e, -r, "set the sandbox's loopback interface up");
@@ -692,7 +611,7 @@ int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, in
 	(void)munmap(stack, STACK_BYTES);
 	if (child < 0) {
 		(void)err_set(e, num, "make the sandbox's namespaces");
-		return namespaces_refused(e);
+		return machine_why_namespaces(e);
 	}
 	*pid = child;
 	*pidfd = fd;

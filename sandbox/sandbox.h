@@ -19,10 +19,4 @@ struct sandbox_plan;
 int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
 		  struct err *e);
 
-/**
- * sandbox_explain() - add to the error of a launch what only weir's own namespaces show: a limit of 0,
- * which makes the machine one that cannot make sandboxes. /proc/sys/user is each namespace's own.
- * @e: from sandbox_start() or an EXECFAIL */
-void sandbox_explain(struct err *e);
-
 #endif

@@ -22,6 +22,7 @@
 #include "common/stage.h"
 #include "sandbox/etc.h"
 #include "sandbox/home.h"
+#include "sandbox/machine.h"
 #include "sandbox/plan.h"
 #include "sandbox/pty.h"
 
@@ -45,8 +46,11 @@ static int stage_make(struct tree *t, struct err *e)
 	struct stat st;
 	int r;
 
-	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof(priv)) < 0)
-		return err_set(e, errno, "make the mounts private");
+	/* the first step that takes power over the new namespaces: some let them be made without any */
+	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof(priv)) < 0) {
+		(void)err_set(e, errno, "make the mounts private");
+		return machine_why_namespaces(e);
+	}
 	if ((t->stage = tree_fs("tmpfs", opts, SAFE, e)) < 0)
 		return t->stage;
 	if ((r = on_root(t->stage)) < 0)
@@ -237,16 +241,6 @@ static int dev_make(struct tree *t, struct err *e)
 	return pts_make(t, e);
 }
 
-static int proc_refused(struct err *e)
-{
-	e->unavailable = err_lasts(e->num);
-	(void)err_why(e, "/proc is partly masked here, as in a container");
-	return err_fix(
-		e,
-		"docker run --security-opt systempaths=unconfined --security-opt seccomp=unconfined; "
-		"podman run --security-opt unmask=ALL; Kubernetes: procMount: Unmasked");
-}
-
 /* Root inside is root to the files of /proc, whose modes are all that guards the host's settings:
  * these are read-only, those that show memory or keys are not there. */
 static int proc_guard(struct tree *t, int proc, struct err *e)
@@ -291,7 +285,7 @@ static int proc_make(struct tree *t, struct err *e)
 		return err_set(e, errno, "make '/proc' inside");
 	mnt = tree_fs("proc", opts, SAFE | MOUNT_ATTR_NOEXEC, e);
 	if (mnt < 0)
-		return mnt == -EPERM ? proc_refused(e) : mnt;
+		return mnt == -EPERM ? machine_why_proc(e) : mnt;
 	if ((r = place_mount(mnt, t, "proc", e)) < 0)
 		return r;
 	if ((fd = openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)

@@ -30,6 +30,7 @@ static const char usage[] =
 	"  ps, kill ID                     running sandboxes; end one\n"
 	"  cache list | prune              what is kept for each project\n"
 	"  proxy --listen WHERE            the broker alone, for other launchers\n"
+	"  doctor                          what this machine offers, what is missing, the remedy\n"
 	"  test                            attack the sandbox on this machine and report\n"
 	"  connect HOST PORT               inside a sandbox: stdin and stdout through its proxy\n"
 	"\n"
@@ -42,16 +43,27 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {
-	{ "run", cmd_run },	    { "proxy", cmd_proxy },	{ "policy", cmd_policy },
-	{ "allow", cmd_allow },	    { "deny", cmd_deny },	{ "forget", cmd_forget },
-	{ "trust", cmd_trust },	    { "untrust", cmd_untrust }, { "test", cmd_test },
-	{ "connect", cmd_connect }, { "ps", cmd_ps },		{ "kill", cmd_kill },
+	/* clang-format off */
+	{ "run", cmd_run },
+	{ "proxy", cmd_proxy },
+	{ "policy", cmd_policy },
+	{ "allow", cmd_allow },
+	{ "deny", cmd_deny },
+	{ "forget", cmd_forget },
+	{ "trust", cmd_trust },
+	{ "untrust", cmd_untrust },
+	{ "ps", cmd_ps },
+	{ "kill", cmd_kill },
 	{ "cache", cmd_cache },
+	{ "doctor", cmd_doctor },
+	{ "test", cmd_test },
+	{ "connect", cmd_connect },
+	/* clang-format on */
 };
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"shell", "doctor", "ask", "approve", "audit", "kernelspec", NULL,
+	"shell", "ask", "approve", "audit", "kernelspec", NULL,
 };
 
 int cli_fail(const struct err *e)

@@ -27,6 +27,7 @@
 #include "common/scope.h"
 #include "common/stage.h"
 #include "policy/policy.h"
+#include "sandbox/machine.h"
 #include "sandbox/plan.h"
 #include "sandbox/sandbox.h"
 
@@ -186,7 +187,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.quiet = t->o.layers.quiet;
 	run.verbose = t->o.verbose;
 	run.sandbox_start = sandbox_start;
-	run.sandbox_explain = sandbox_explain;
+	run.sandbox_explain = machine_explain;
 	run.nursery_start = nursery_start;
 	run.guard_start = guard_start;
 	if (option_audit(policy, dirs, &audit, &run.audit_path, &e) < 0 ||

@@ -240,7 +240,7 @@ def test_options_of_later_are_refused_by_name(world, option):
     assert r.status == 125 and (option[-1] in r.errtext or option[0] in r.errtext), r
 
 
-@pytest.mark.parametrize("command", ["shell", "doctor", "ask", "approve", "audit",
+@pytest.mark.parametrize("command", ["shell", "ask", "approve", "audit",
                                      "cache", "kernelspec"])
 def test_commands_of_later_are_refused_by_name(world, command):
     r = world.weir(command, "x")
