@@ -14,8 +14,10 @@ struct filter_prog {
 	const struct sock_filter *insns;
 };
 
-extern const struct filter_prog filter_nursery; /* default kill */
-extern const struct filter_prog filter_worker;	/* default kill */
+extern const struct filter_prog filter_nursery;	     /* default kill */
+extern const struct filter_prog filter_worker;	     /* default kill */
+extern const struct filter_prog filter_worker_names; /* the same for the transparent route */
+extern const struct filter_prog filter_names;	/* default allow; in front of filter_worker_names */
 extern const struct filter_prog filter_connect; /* default allow; connect() is notified */
 extern const struct filter_prog filter_shim;	/* default kill */
 extern const struct filter_prog filter_keeper;	/* default kill */

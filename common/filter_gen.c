@@ -84,16 +84,19 @@ static const struct table tables[] = {
 #if HAVE_WORKER
 	{ "nursery", false, nursery_rules, ARRAY_LEN(nursery_rules), NULL, 0 },
 	{ "worker", false, worker_rules, ARRAY_LEN(worker_rules), NULL, 0 },
+	{ "worker_names", false, worker_names_rules, ARRAY_LEN(worker_names_rules), NULL, 0 },
+	{ "names", true, names_rules, ARRAY_LEN(names_rules), NULL, 0 },
 	{ "connect", true, connect_rules, ARRAY_LEN(connect_rules), NULL, 0 },
 #else
-	{ "nursery", false, NULL, 0, NULL, 0 }, { "worker", false, NULL, 0, NULL, 0 },
+	{ "nursery", false, NULL, 0, NULL, 0 },	     { "worker", false, NULL, 0, NULL, 0 },
+	{ "worker_names", false, NULL, 0, NULL, 0 }, { "names", true, NULL, 0, NULL, 0 },
 	{ "connect", true, NULL, 0, NULL, 0 },
 #endif
 #if HAVE_SHIM
 	{ "shim", false, shim_rules, ARRAY_LEN(shim_rules), NULL, 0 },
 	{ "keeper", false, keeper_rules, ARRAY_LEN(keeper_rules), NULL, 0 },
 #else
-	{ "shim", false, NULL, 0, NULL, 0 },	{ "keeper", false, NULL, 0, NULL, 0 },
+	{ "shim", false, NULL, 0, NULL, 0 },	     { "keeper", false, NULL, 0, NULL, 0 },
 #endif
 #if HAVE_MONITOR
 	{ "monitor", false, monitor_rules, ARRAY_LEN(monitor_rules), NULL, 0 },
@@ -105,7 +108,7 @@ static const struct table tables[] = {
 	  ARRAY_LEN(unnested_rules) },
 	{ "nested", true, command_rules, ARRAY_LEN(command_rules), NULL, 0 },
 #else
-	{ "command", true, NULL, 0, NULL, 0 },	{ "nested", true, NULL, 0, NULL, 0 },
+	{ "command", true, NULL, 0, NULL, 0 },	     { "nested", true, NULL, 0, NULL, 0 },
 #endif
 };
 

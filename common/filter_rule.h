@@ -3,11 +3,12 @@
  * Only the build host reads it: common/filter_gen.c turns the tables into BPF.
  *
  * A rule header declares `static const struct filter_rule NAME_rules[]`:
- *   broker/worker/filter_rules.h   worker_rules, nursery_rules
+ *   broker/worker/filter_rules.h   worker_rules, worker_names_rules, nursery_rules
  *   broker/monitor/filter_rules.h  monitor_rules
  *   shim/filter_rules.h            shim_rules, keeper_rules
  *   sandbox/filter_rules.h         command_rules, unnested_rules (default allow: FAIL rows only)
  *   broker/worker/filter_rules.h   connect_rules (default allow: NOTIFY rows only)
+ *   broker/worker/filter_rules.h   names_rules (default allow: FAIL rows only)
  * In every other table the default is to kill the process. Rows of a call that this architecture
  * does not have are left out. Several rows of one call: any that matches decides; rows of one call
  * must not contradict each other, and a row without condition stands alone.

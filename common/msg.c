@@ -325,6 +325,21 @@ int msg_get_stats(struct msg_rd *r, struct msg_stats *m)
 	return rd_end(r);
 }
 
+void msg_put_name(struct msg_wr *w, const struct msg_name *m)
+{
+	wr_u32(w, m->query);
+	wr_u8(w, m->kind);
+	wr_str(w, m->host);
+}
+
+int msg_get_name(struct msg_rd *r, struct msg_name *m)
+{
+	m->query = rd_u32(r);
+	m->kind = rd_u8(r);
+	rd_str(r, m->host, sizeof(m->host));
+	return rd_end(r);
+}
+
 /* ---- monitor -> worker ---- */
 
 void msg_put_config(struct msg_wr *w, const struct msg_config *m)
@@ -391,6 +406,23 @@ int msg_get_dial(struct msg_rd *r, struct msg_dial *m)
 	m->mask = rd_u64(r);
 	m->reason = rd_u8(r);
 	rd_str(r, m->text, sizeof(m->text));
+	return rd_end(r);
+}
+
+void msg_put_named(struct msg_wr *w, const struct msg_named *m)
+{
+	wr_u32(w, m->query);
+	wr_u8(w, m->answer);
+	wr_u32(w, m->addr);
+	wr_str(w, m->host);
+}
+
+int msg_get_named(struct msg_rd *r, struct msg_named *m)
+{
+	m->query = rd_u32(r);
+	m->answer = rd_u8(r);
+	m->addr = rd_u32(r);
+	rd_str(r, m->host, sizeof(m->host));
 	return rd_end(r);
 }
 
@@ -469,6 +501,17 @@ void msg_put_forward(struct msg_wr *w, const struct msg_forward *m)
 int msg_get_forward(struct msg_rd *r, struct msg_forward *m)
 {
 	m->index = rd_u8(r);
+	return rd_end(r);
+}
+
+void msg_put_route(struct msg_wr *w, const struct msg_route *m)
+{
+	wr_u8(w, m->kind);
+}
+
+int msg_get_route(struct msg_rd *r, struct msg_route *m)
+{
+	m->kind = rd_u8(r);
 	return rd_end(r);
 }
 

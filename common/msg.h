@@ -36,6 +36,7 @@ enum msg_type {
 	MSG_DONE,
 	MSG_STATS,
 	MSG_GONE,
+	MSG_NAME,
 	/* monitor -> worker */
 	MSG_CONFIG,
 	MSG_VERDICT,
@@ -43,8 +44,10 @@ enum msg_type {
 	MSG_CUT,
 	MSG_LISTEN, /* 1-2 descriptors */
 	MSG_STOP,
+	MSG_NAMED,
 	/* monitor -> nursery */
-	MSG_START, /* 1 descriptor: the worker's end of its socket; a worker still alive is killed first */
+	MSG_START, /* the worker's end of its socket, and perhaps the socket at which names are asked
+		    * for; a worker still alive is killed first */
 	MSG_ENTRY, /* 1 descriptor: the directory of the runtime entries. MSG_STOP: kill the worker */
 	/* nursery -> monitor */
 	MSG_STARTED,
@@ -56,6 +59,7 @@ enum msg_type {
 	MSG_EXECFAIL,
 	MSG_SOCKETS, /* 0-2 descriptors: unconnected sockets, IPv4 first. Monitor -> worker too */
 	MSG_EXITED,
+	MSG_ROUTE, /* 1-8 descriptors; passed on to the worker as it is */
 	/* monitor -> shim */
 	MSG_SIGNAL,
 	/* worker -> monitor, monitor -> worker */
@@ -73,8 +77,10 @@ enum msg_proto {
 	PROTO_CONNECT, /* HTTP CONNECT */
 	PROTO_HTTP,    /* absolute-form request */
 	PROTO_SOCKS5,
-	PROTO_PUBLISH, /* a client outside, for a port of the sandbox */
-	PROTO_REACH,   /* a client inside, for a port of the host's loopback */
+	PROTO_PUBLISH,	   /* a client outside, for a port of the sandbox */
+	PROTO_REACH,	   /* a client inside, for a port of the host's loopback */
+	PROTO_TRANSPARENT, /* a plain connection, redirected */
+	PROTO_DNS,	   /* a name was looked up: in records alone */
 	PROTO_COUNT
 };
 
@@ -183,6 +189,19 @@ struct msg_half {
 	struct addr client, proxy; /* the two ends, as the worker sees them */
 	uint16_t client_port, proxy_port;
 };
+/* NAME: may this name be known inside, and by which address? Answered by NAMED, once. About no
+ * connection: @query is the worker's number for it. */
+enum msg_name_kind {
+	NAME_ADDR,    /* its IPv4 address is wanted: a refusal is recorded */
+	NAME_OTHER,   /* something else: only whether the name exists */
+	NAME_REVERSE, /* @host is an address: which name was it given out for? */
+	NAME_KIND_COUNT
+};
+struct msg_name {
+	uint32_t query;
+	uint8_t kind;		 /* enum msg_name_kind */
+	char host[HOST_MAX + 1]; /* printable ASCII, not canonical, not trusted */
+};
 /* GONE {}: the client left before VERDICT or DIALED; the conn is over. READY {}: locked. */
 
 /* ---- monitor -> worker ---- */
@@ -232,6 +251,19 @@ struct msg_dial {
 	uint8_t reason;		     /* when the mask is 0 */
 	char text[MSG_TEXT_MAX + 1]; /* refusal text when the mask is 0 */
 };
+/* NAMED: the answer to NAME. */
+enum msg_named_answer {
+	NAMED_NO,   /* nothing inside may know it */
+	NAMED_YES,  /* @addr; for NAME_REVERSE @host */
+	NAMED_FULL, /* it may, but no address is left for it */
+	NAMED_ANSWER_COUNT
+};
+struct msg_named {
+	uint32_t query;
+	uint8_t answer;		 /* enum msg_named_answer */
+	uint32_t addr;		 /* IPv4 in host byte order */
+	char host[HOST_MAX + 1]; /* canonical */
+};
 /* LISTEN + 1-2 listening descriptors, non-blocking, for one thing. */
 struct msg_listen {
 	uint8_t proto;	  /* PROTO_CONNECT: the proxy; PROTO_PUBLISH, PROTO_REACH */
@@ -272,6 +304,18 @@ struct msg_forward {
 };
 /* WANT {}, monitor to shim: two unconnected TCP sockets, please. Answered in order, each by one
  * SOCKETS {} + 0-2 descriptors, IPv4 first. */
+/* ROUTE + sockets of one kind, born inside: of the transparent route. From the shim after LISTENERS, and
+ * from the monitor to each worker after LISTEN. */
+enum msg_route_kind {
+	SOCK_REDIRECT,	/* listener: SO_ORIGINAL_DST says where the client wanted to go */
+	SOCK_PORT,	/* listener on a port of the policy: its own address says so */
+	SOCK_NAMES,	/* UDP socket at which names are asked for; goes to the worker with START */
+	SOCK_NAMES_TCP, /* listener, the same */
+	SOCK_KIND_COUNT
+};
+struct msg_route {
+	uint8_t kind; /* enum msg_route_kind */
+};
 struct msg_spawned {
 	uint32_t pid; /* CMD, in the sandbox's pid namespace */
 };
@@ -320,15 +364,18 @@ MSG_PAIR(dialed);
 MSG_PAIR(done);
 MSG_PAIR(half);
 MSG_PAIR(stats);
+MSG_PAIR(name);
 MSG_PAIR(config);
 MSG_PAIR(verdict);
 MSG_PAIR(dial);
+MSG_PAIR(named);
 MSG_PAIR(entry);
 MSG_PAIR(started);
 MSG_PAIR(ended);
 MSG_PAIR(listeners);
 MSG_PAIR(listen);
 MSG_PAIR(forward);
+MSG_PAIR(route);
 MSG_PAIR(spawned);
 MSG_PAIR(execfail);
 MSG_PAIR(exited);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/addr.h"
+#include "common/nlmsg.h"
 #include "common/scope.h"
 
 #define LO_INDEX 1	 /* drivers/net/loopback.c: the first device of every namespace */
@@ -28,89 +29,58 @@ struct dump {
 	size_t max, n;
 };
 
-static int nl_open(void)
-{
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-
-	return fd < 0 ? -errno : fd;
-}
-
-static int nl_send(int fd, const void *req, size_t len)
-{
-	const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-
-	for (;;) {
-		ssize_t n = sendto(fd, req, len, MSG_NOSIGNAL, (const struct sockaddr *)&kernel,
-				   sizeof(kernel));
-
-		if (n >= 0)
-			return (size_t)n == len ? 0 : -EIO;
-		if (errno != EINTR)
-			return -errno;
-	}
-}
-
-/* One datagram from the kernel into @buf. Return: its bytes, or -errno */
-static ssize_t nl_recv(int fd, void *buf, size_t room)
-{
-	for (;;) {
-		struct sockaddr_nl from = { .nl_family = AF_NETLINK };
-		socklen_t len = sizeof(from);
-		ssize_t n = recvfrom(fd, buf, room, MSG_TRUNC, (struct sockaddr *)&from, &len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (len != sizeof(from) || from.nl_pid != 0)
-			continue; /* another process of this uid */
-		return (size_t)n > room ? -EMSGSIZE : n;
-	}
-}
-
-/* The errno value that an NLMSG_ERROR or NLMSG_DONE of @len bytes carries. */
-static int nl_status(const struct nlmsghdr *h)
-{
-	int status;
-
-	if (h->nlmsg_len < NLMSG_LENGTH(sizeof(status)))
-		return -EBADMSG;
-	memcpy(&status, (const char *)h + NLMSG_HDRLEN, sizeof(status));
-	return status;
-}
-
 int netlink_lo_up(void)
 {
-	struct {
-		struct nlmsghdr h;
-		struct ifinfomsg i;
-	} req = {
-		.h = { .nlmsg_len = sizeof(req),
-		       .nlmsg_type = RTM_NEWLINK,
-		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
-		       .nlmsg_seq = 1 },
-		.i = { .ifi_family = AF_UNSPEC,
-		       .ifi_index = LO_INDEX,
-		       .ifi_flags = IFF_UP,
-		       .ifi_change = IFF_UP },
-	};
-	_Alignas(struct nlmsghdr) char buf[1024];
-	const struct nlmsghdr *h = (const void *)buf;
-	SCOPED_FD int fd = nl_open();
-	ssize_t n;
-	int e;
+	const struct ifinfomsg up = { .ifi_family = AF_UNSPEC,
+				      .ifi_index = LO_INDEX,
+				      .ifi_flags = IFF_UP,
+				      .ifi_change = IFF_UP };
+	struct nlmsg m = { 0 };
+	SCOPED_FD int fd = nlmsg_socket(NETLINK_ROUTE);
 
 	if (fd < 0)
 		return fd;
-	e = nl_send(fd, &req, sizeof(req));
-	if (e < 0)
-		return e;
-	n = nl_recv(fd, buf, sizeof(buf));
-	if (n < 0)
-		return (int)n;
-	if ((size_t)n < sizeof(*h) || h->nlmsg_len > (size_t)n || h->nlmsg_type != NLMSG_ERROR)
-		return -EBADMSG;
-	return nl_status(h);
+	nlmsg_begin(&m, RTM_NEWLINK, NLM_F_ACK, &up, sizeof(up));
+	return nlmsg_ask(fd, &m, m.seq);
+}
+
+int netlink_lo_addr(const struct addr_net *net, const struct addr *a)
+{
+	const struct ifaddrmsg head = { .ifa_family = AF_INET,
+					.ifa_prefixlen = net->prefix,
+					.ifa_scope = RT_SCOPE_UNIVERSE,
+					.ifa_index = LO_INDEX };
+	struct nlmsg m = { 0 };
+	SCOPED_FD int fd = nlmsg_socket(NETLINK_ROUTE);
+
+	if (fd < 0)
+		return fd;
+	nlmsg_begin(&m, RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
+	nlmsg_put(&m, IFA_LOCAL, a->b, 4);
+	nlmsg_put(&m, IFA_ADDRESS, a->b, 4);
+	return nlmsg_ask(fd, &m, m.seq);
+}
+
+int netlink_lo_route(const struct addr_net *net)
+{
+	const bool is_v4 = net->base.family == 4;
+	const struct rtmsg head = { .rtm_family = is_v4 ? AF_INET : AF_INET6,
+				    .rtm_dst_len = net->prefix,
+				    .rtm_table = RT_TABLE_LOCAL,
+				    .rtm_protocol = RTPROT_STATIC,
+				    .rtm_scope = is_v4 ? RT_SCOPE_HOST : RT_SCOPE_UNIVERSE,
+				    .rtm_type = RTN_LOCAL };
+	struct nlmsg m = { 0 };
+	SCOPED_FD int fd = nlmsg_socket(NETLINK_ROUTE);
+
+	if (fd < 0)
+		return fd;
+	nlmsg_begin(&m, RTM_NEWROUTE, NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, &head,
+		    sizeof(head));
+	if (net->prefix > 0)
+		nlmsg_put(&m, RTA_DST, net->base.b, is_v4 ? 4 : 16);
+	nlmsg_put_u32(&m, RTA_OIF, LO_INDEX);
+	return nlmsg_ask(fd, &m, m.seq);
 }
 
 /* The address of one RTM_NEWADDR: IFA_LOCAL where there is one (the near end of a point-to-point
@@ -164,7 +134,7 @@ static int dump_part(struct dump *d, const char *buf, size_t len)
 		if (h->nlmsg_flags & NLM_F_DUMP_INTR)
 			return -EINTR;
 		if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR) {
-			int e = nl_status(h);
+			int e = nlmsg_status(h);
 
 			return e < 0 ? e : 1;
 		}
@@ -181,25 +151,18 @@ static int dump_part(struct dump *d, const char *buf, size_t len)
 
 static int dump_addrs(struct dump *d)
 {
-	struct {
-		struct nlmsghdr h;
-		struct ifaddrmsg m;
-	} req = {
-		.h = { .nlmsg_len = sizeof(req),
-		       .nlmsg_type = RTM_GETADDR,
-		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
-		       .nlmsg_seq = 1 },
-		.m = { .ifa_family = AF_UNSPEC },
-	};
+	const struct ifaddrmsg all = { .ifa_family = AF_UNSPEC };
 	_Alignas(struct nlmsghdr) char buf[ANSWER_MAX];
-	SCOPED_FD int fd = nl_open();
+	struct nlmsg req = { 0 };
+	SCOPED_FD int fd = nlmsg_socket(NETLINK_ROUTE);
 	int e;
 
 	if (fd < 0)
 		return fd;
-	e = nl_send(fd, &req, sizeof(req));
+	nlmsg_begin(&req, RTM_GETADDR, NLM_F_DUMP, &all, sizeof(all));
+	e = nlmsg_send(fd, &req);
 	for (int i = 0; e == 0 && i < DUMP_PARTS_MAX; i++) {
-		ssize_t n = nl_recv(fd, buf, sizeof(buf));
+		ssize_t n = nlmsg_recv(fd, buf, sizeof(buf));
 
 		e = n < 0 ? (int)n : dump_part(d, buf, (size_t)n);
 	}
@@ -234,7 +197,7 @@ static int held(const struct nlmsghdr *h, uint16_t pport)
 	struct inet_diag_msg d;
 
 	if (h->nlmsg_type == NLMSG_ERROR)
-		return nl_status(h);
+		return nlmsg_status(h);
 	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || h->nlmsg_len < NLMSG_LENGTH(sizeof(d)))
 		return -EBADMSG;
 	memcpy(&d, (const char *)h + NLMSG_HDRLEN, sizeof(d));
@@ -247,21 +210,15 @@ int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const str
 		     uint16_t pport)
 {
 	static uint32_t seq;
-	struct {
-		struct nlmsghdr h;
-		struct inet_diag_req_v2 r;
-	} req = {
-		.h = { .nlmsg_len = sizeof(req),
-		       .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-		       .nlmsg_flags = NLM_F_REQUEST,
-		       .nlmsg_seq = ++seq },
-		.r = { .sdiag_family = local->family == 4 ? AF_INET : AF_INET6,
-		       .sdiag_protocol = IPPROTO_TCP,
-		       .idiag_states = ~0U,
-		       .id = { .idiag_sport = htons(lport),
-			       .idiag_dport = htons(pport),
-			       .idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } } },
+	struct inet_diag_req_v2 req = {
+		.sdiag_family = local->family == 4 ? AF_INET : AF_INET6,
+		.sdiag_protocol = IPPROTO_TCP,
+		.idiag_states = ~0U,
+		.id = { .idiag_sport = htons(lport),
+			.idiag_dport = htons(pport),
+			.idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } },
 	};
+	struct nlmsg m = { .seq = seq };
 	_Alignas(struct nlmsghdr) char buf[1024];
 	const struct nlmsghdr *h = (const void *)buf;
 	ssize_t n;
@@ -269,11 +226,13 @@ int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const str
 
 	if (local->family != peer->family)
 		return -ENOENT;
-	memcpy(req.r.id.idiag_src, local->b, sizeof(local->b));
-	memcpy(req.r.id.idiag_dst, peer->b, sizeof(peer->b));
-	e = nl_send(fd, &req, sizeof(req));
+	memcpy(req.id.idiag_src, local->b, sizeof(local->b));
+	memcpy(req.id.idiag_dst, peer->b, sizeof(peer->b));
+	nlmsg_begin(&m, SOCK_DIAG_BY_FAMILY, 0, &req, sizeof(req));
+	seq = m.seq;
+	e = nlmsg_send(fd, &m);
 	while (e == 0) {
-		n = nl_recv(fd, buf, sizeof(buf));
+		n = nlmsg_recv(fd, buf, sizeof(buf));
 		if (n < 0)
 			return (int)n;
 		if ((size_t)n < sizeof(*h) || h->nlmsg_len > (size_t)n)

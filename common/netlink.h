@@ -7,9 +7,16 @@
 #include <stdint.h>
 
 struct addr;
+struct addr_net;
 
 /** netlink_lo_up() - set the loopback interface of this network namespace up. Return: 0, -errno */
 int netlink_lo_up(void);
+/** netlink_lo_addr() - the IPv4 address @a of @net for the loopback interface, which makes all of @net
+ * local there. Return: 0, -errno */
+int netlink_lo_addr(const struct addr_net *net, const struct addr *a);
+/** netlink_lo_route() - what goes to @net stays here: a local route to the loopback interface.
+ * Return: 0, -errno */
+int netlink_lo_route(const struct addr_net *net);
 /**
  * netlink_own_addrs() - list the addresses of every interface of this network namespace
  * @out: room for @max. Return: how many there are (may exceed @max: then the list is cut), -errno

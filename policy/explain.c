@@ -34,13 +34,16 @@ const char *policy_rule_where(const struct policy_rule *r, char *buf, size_t roo
 	return policy_origin_where(r->origin, buf, room);
 }
 
-/* HOST:PORT as it is typed */
+/* HOST:PORT as it is typed; port 0: a name that was looked up and no more */
 static const char *place_text(const struct target *t, char buf[PLACE_MAX])
 {
 	bool six = t->is_addr && t->addr.family == 6;
 
-	(void)snprintf(buf, PLACE_MAX, "%s%s%s:%u", six ? "[" : "", t->host, six ? "]" : "",
-		       t->port);
+	if (t->port == 0)
+		(void)snprintf(buf, PLACE_MAX, "%s", t->host);
+	else
+		(void)snprintf(buf, PLACE_MAX, "%s%s%s:%u", six ? "[" : "", t->host, six ? "]" : "",
+			       t->port);
 	return buf;
 }
 

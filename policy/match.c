@@ -10,8 +10,14 @@
 #include "policy/internal.h"
 #include "policy/target.h"
 
+/** struct ports - which ports the rules on the way open and close; a bit a port */
+struct ports {
+	uint8_t open[8192], closed[8192];
+};
+
 struct hits {
 	uint16_t port;
+	struct ports *ports; /* NULL: only @port matters */
 	const struct policy_rule *allow, *deny, *port_only;
 	bool is_private, no_sni;
 	struct policy_said *said; /* explanation: every rule on the way; NULL: none wanted */
@@ -60,10 +66,22 @@ static void say(struct hits *h, const struct policy_rule *r, bool port)
 									     : SAID_OTHER_PORT };
 }
 
+static void ports_set(uint8_t bits[8192], const struct policy_pattern *t)
+{
+	if (t->all_ports)
+		memset(bits, 0xff, 8192);
+	for (unsigned i = 0; i < t->nports; i++)
+		for (unsigned port = t->ports[i].low; port <= t->ports[i].high; port++)
+			bits[port / 8] |= (uint8_t)(1u << (port % 8));
+}
+
 static void hit(struct hits *h, const struct policy_rule *r)
 {
 	bool port = pattern_has_port(r->pattern, h->port);
 
+	if (h->ports)
+		ports_set(r->verdict == POLICY_DENY ? h->ports->closed : h->ports->open,
+			  r->pattern);
 	if (h->said)
 		say(h, r, port);
 	if (r->verdict == POLICY_DENY) {
@@ -226,6 +244,26 @@ void policy_match(const struct policy *p, const struct target *t, struct policy_
 	assert(p->sealed);
 	hit_all(p, t, &h);
 	verdict(m, &h, t);
+}
+
+bool policy_any_port(const struct policy *p, struct target *t)
+{
+	struct ports ports = { 0 };
+	struct hits h = { .ports = &ports };
+
+	assert(p->sealed);
+	hit_all(p, t, &h);
+	for (unsigned port = 1; port <= UINT16_MAX; port++) {
+		unsigned left = ports.open[port / 8] & ~(unsigned)ports.closed[port / 8];
+
+		if (left == 0) {
+			port |= 7; /* none of these eight */
+		} else if (left >> (port % 8) & 1) {
+			t->port = (uint16_t)port;
+			return true;
+		}
+	}
+	return false;
 }
 
 /* ---- explanation ---- */

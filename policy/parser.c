@@ -354,10 +354,12 @@ static int parse_network(struct parser *ps, struct line *l)
 
 static int parse_route(struct parser *ps, struct line *l)
 {
-	static const char *const words[] = { "proxy", NULL };
-	static const char *const later[] = { "transparent", "both", NULL };
+	static const char *const words[] = { [ROUTE_PROXY] = "proxy",
+					     [ROUTE_TRANSPARENT] = "transparent",
+					     [ROUTE_BOTH] = "both",
+					     NULL };
 
-	return set_choice(ps, l, SET_ROUTE, words, later, "proxy");
+	return set_choice(ps, l, SET_ROUTE, words, NULL, "proxy, transparent or both");
 }
 
 static int parse_view(struct parser *ps, struct line *l)

@@ -119,6 +119,20 @@ enum policy_network policy_network(const struct policy *p)
 	return (enum policy_network)setting(p, SET_NETWORK, NETWORK_ALLOWLIST);
 }
 
+enum policy_route policy_route(const struct policy *p)
+{
+	return (enum policy_route)setting(p, SET_ROUTE, ROUTE_PROXY);
+}
+
+const char *policy_route_name(enum policy_route r)
+{
+	static const char *const names[] = {
+		[ROUTE_PROXY] = "proxy", [ROUTE_TRANSPARENT] = "transparent", [ROUTE_BOTH] = "both"
+	};
+
+	return names[r];
+}
+
 const struct policy_rule *policy_rules(const struct policy *p)
 {
 	return p->rules;

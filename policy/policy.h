@@ -28,6 +28,7 @@ enum policy_layer {
 };
 
 enum policy_network { NETWORK_DENY, NETWORK_ALLOWLIST, NETWORK_ALLOW };
+enum policy_route { ROUTE_PROXY, ROUTE_TRANSPARENT, ROUTE_BOTH };
 enum policy_verdict { POLICY_DENY, POLICY_ALLOW, POLICY_ASK };
 enum policy_audit_sink { AUDIT_FILE, AUDIT_SYSLOG, AUDIT_JOURNAL, AUDIT_OFF };
 enum policy_unavailable { UNAVAILABLE_ERROR, UNAVAILABLE_WARN, UNAVAILABLE_ALLOW };
@@ -157,6 +158,8 @@ int policy_check_grants(struct policy *p, bool (*exists)(const char *path), stru
 
 /* What the merge gave; valid after policy_seal(). */
 enum policy_network policy_network(const struct policy *p);
+enum policy_route policy_route(const struct policy *p); /* default: proxy */
+const char *policy_route_name(enum policy_route r);
 const struct policy_rule *policy_rules(const struct policy *p);
 const struct policy_grant *policy_grants(const struct policy *p);
 /** policy_dotfiles() - files of the home directory to copy besides the built-in ones */
@@ -193,6 +196,18 @@ struct policy_match {
 /** policy_match() - the verdict for a target, before any address of a name is known.
  * A target that is an address is final but for its class; *@m is always filled. */
 void policy_match(const struct policy *p, const struct target *t, struct policy_match *m);
+/** policy_any_port() - is there a port on which the target is not denied?
+ * @t: its port is set to the lowest one. Return: false when there is none; @t is untouched */
+bool policy_any_port(const struct policy *p, struct target *t);
+/**
+ * policy_open_ports() - every port that some rule opens, in ascending order
+ * @out: room for @max; @wide: set to the first rule that opens more than all of them may be together
+ * Return: how many, or -E2BIG with *@wide */
+int policy_open_ports(const struct policy *p, uint16_t *out, size_t max,
+		      const struct policy_rule **wide);
+/** policy_open_nets() - the networks that the address rules open, each once. Return: how many are in
+ * @out, which holds @max; -E2BIG: more */
+int policy_open_nets(const struct policy *p, struct addr_net *out, size_t max);
 /**
  * policy_judge_addr() - may this address of an allowed target be dialled?
  * @m:   in: from policy_match(); out when refused: the deny rule, or unchanged

@@ -259,7 +259,7 @@ static json_t *json_settings(const struct policy *p)
 	int r = 0;
 
 	r |= json_object_set_new(o, "network", json_string(networks[policy_network(p)]));
-	r |= json_object_set_new(o, "route", json_string("proxy"));
+	r |= json_object_set_new(o, "route", json_string(policy_route_name(policy_route(p))));
 	r |= json_object_set_new(o, "nested", json_boolean(policy_nested(p) != NULL));
 	r |= json_object_set_new(o, "view", json_string(views[policy_view(p)]));
 	r |= json_object_set_new(o, "home", json_string(homes[policy_home(p)]));

@@ -66,6 +66,8 @@ static int files_write(int at, const struct sandbox_plan *p, struct err *e)
 	static const char nsswitch[] =
 		"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
 		"protocols: files\nservices: files\nethers: files\nrpc: files\nnetgroup: files\n";
+	static const char resolv[] = "# written by weir: names that the policy allows\n"
+				     "nameserver 127.0.0.1\n";
 	char line[PLAN_MACHINE_ID_LEN + 2], host[256 + 2];
 	const struct {
 		const char *name, *text;
@@ -74,8 +76,11 @@ static int files_write(int at, const struct sandbox_plan *p, struct err *e)
 		{ "nsswitch.conf", nsswitch },
 		{ "hostname", host },
 		{ "machine-id", line },
-		/* nothing resolves by itself; in network allow the host's servers are the command's */
-		{ "resolv.conf", p->net_host ? NULL : "" },
+		/* what the policy names resolves in the transparent route, else nothing does by itself; in
+		 * network allow the host's servers are the command's */
+		{ "resolv.conf", p->net_host	  ? NULL
+				 : p->transparent ? resolv
+						  : "" },
 	};
 	int r = passwd_write(at, p, e);
 

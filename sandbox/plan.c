@@ -80,5 +80,8 @@ void plan_free(struct sandbox_plan *p)
 	free(p->cmd_host);
 	free(p->keep_fds);
 	free(p->exe);
+	free(p->nets);
+	free(p->ports);
+	free(p->ports_wide);
 	plan_init(p);
 }

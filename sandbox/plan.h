@@ -13,6 +13,8 @@
 #include <sys/types.h>
 #include <termios.h>
 
+#include "common/addr.h"
+
 /** struct plan_grant - one directory or file of the host that appears inside */
 struct plan_grant {
 	int fd;			     /* O_PATH, opened once by openat2; what is mounted is this */
@@ -48,14 +50,22 @@ struct plan_tty {
 #define PLAN_HIDDEN_MAX 4096
 #define PLAN_KEEP_MAX 64
 #define PLAN_REACH_MAX 16
+#define PLAN_NETS_MAX 64
+#define PLAN_PORTS_MAX 24
 #define PLAN_MACHINE_ID_LEN 32
 
 struct sandbox_plan {
-	bool net_host;			/* network allow: stay in the host's network namespace */
-	bool nested;			/* the command may make namespaces and mounts of its own */
-	bool listeners;			/* network allowlist: make 127.0.0.1:3128 and [::1]:3128 */
+	bool net_host; /* network allow: stay in the host's network namespace */
+	bool nested;   /* the command may make namespaces and mounts of its own */
+	bool listeners; /* network allowlist, not route transparent: make 127.0.0.1:3128 and [::1]:3128 */
 	uint16_t reach[PLAN_REACH_MAX]; /* ports to listen on besides, each for a reach line */
 	size_t nreach;
+	bool transparent; /* network allowlist, not route proxy: names resolve, connections are redirected */
+	struct addr_net *nets; /* of the address rules: they get a route */
+	size_t nnets;
+	uint16_t *ports; /* of the policy, where packets cannot be redirected; ascending */
+	size_t nports;
+	char *ports_wide; /* the rule that opens more than PLAN_PORTS_MAX, as a message names it; or NULL */
 	uid_t uid;
 	gid_t gid;
 	char *user, *group; /* names for passwd and group inside */
@@ -95,6 +105,11 @@ struct sandbox_plan {
 	char *exe;  /* its path on the host */
 };
 
+/** plan_is_brokered() - network allowlist: does a worker serve this sandbox? */
+static inline bool plan_is_brokered(const struct sandbox_plan *p)
+{
+	return p->listeners || p->transparent;
+}
 /** plan_init() - an empty plan: no descriptor, so that plan_free() may follow at any time */
 void plan_init(struct sandbox_plan *p);
 /** plan_free() - close and free all of it but stdio[] and keep_fds' descriptors */

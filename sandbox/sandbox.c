@@ -39,6 +39,7 @@
 #include "sandbox/memory.h"
 #include "sandbox/plan.h"
 #include "sandbox/pty.h"
+#include "sandbox/transparent.h"
 #include "sandbox/tree.h"
 #include "shim/shim.h"
 
@@ -61,6 +62,7 @@ struct child {
 	uint8_t nfds[PLAN_REACH_MAX];
 	int diag, proc;
 	int pts, master, tty; /* devpts and its terminal, where one is wanted */
+	struct transparent route;
 	struct pipes pipes;
 };
 
@@ -183,13 +185,17 @@ static int network_make(struct child *c, struct err *e)
 	}
 	if ((r = netlink_lo_up()) < 0)
 		return err_set(e, -r, "set the sandbox's loopback interface up");
-	if (!c->plan->listeners)
+	if (!plan_is_brokered(c->plan))
 		return 0;
-	if ((r = shim_listeners(SHIM_PORT, c->listeners)) < 0)
-		return err_set(e, -r, "listen on 127.0.0.1:%d inside", SHIM_PORT);
-	c->nlisten = r;
+	if (c->plan->transparent && (r = transparent_make(c->plan, &c->route, e)) < 0)
+		return r;
+	if (c->plan->listeners) {
+		if ((r = shim_listeners(SHIM_PORT, c->listeners, NULL)) < 0)
+			return err_set(e, -r, "listen on 127.0.0.1:%d inside", SHIM_PORT);
+		c->nlisten = r;
+	}
 	for (size_t i = 0; i < c->plan->nreach; i++) {
-		if ((r = shim_listeners(c->plan->reach[i], c->reach[i])) < 0)
+		if ((r = shim_listeners(c->plan->reach[i], c->reach[i], NULL)) < 0)
 			return err_set(e, -r, "listen on 127.0.0.1:%u inside", c->plan->reach[i]);
 		c->nfds[i] = (uint8_t)r;
 	}
@@ -197,6 +203,76 @@ static int network_make(struct child *c, struct err *e)
 	 * dial was under way is noticed late; nothing else changes. */
 	c->diag = netlink_diag_open();
 	return 0;
+}
+
+/* The keeper has ended: what it said last is why. */
+static int keeper_failed(int report, struct err *e)
+{
+	static struct keeper_report r;
+
+	if (read(report, &r, sizeof(r)) != (ssize_t)sizeof(r) || r.kind != KEEPER_FAILED)
+		return err_set(e, 0, "the keeper of the sandbox died");
+	(void)err_set(e, (int)r.fail.num, "%.*s", (int)sizeof(r.fail.what) - 1, r.fail.what);
+	(void)err_why(e, "%.*s", (int)sizeof(r.fail.why) - 1, r.fail.why);
+	(void)err_fix(e, "%.*s", (int)sizeof(r.fail.fix) - 1, r.fail.fix);
+	e->unavailable = r.fail.unavailable;
+	return -EIO;
+}
+
+/* The next sockets of one kind. Return: how many, at most FD_PASS_MAX */
+static size_t route_run(const struct transparent *t, size_t at)
+{
+	size_t n = 1;
+
+	while (at + n < t->n && n < FD_PASS_MAX && t->kind[at + n] == t->kind[at])
+		n++;
+	return n;
+}
+
+/* The sockets of the transparent route, kind by kind, and at the end a message without one. */
+static int route_give(const struct child *c, int to, struct err *e)
+{
+	const struct transparent *t = &c->route;
+	uint8_t kind;
+	int r = 0;
+
+	if (!c->plan->transparent)
+		return 0;
+	for (size_t at = 0, n; r == 0 && at < t->n; at += n) {
+		n = route_run(t, at);
+		kind = t->kind[at];
+		r = fd_send(to, &kind, sizeof(kind), &t->fd[at], n);
+	}
+	kind = SOCK_KIND_COUNT;
+	r = r < 0 ? r : fd_send(to, &kind, sizeof(kind), NULL, 0);
+	if (r < 0)
+		return err_set(e, -r, "hand on the sandbox's sockets");
+	for (size_t i = 0; i < t->n; i++)
+		(void)close(t->fd[i]);
+	return 0;
+}
+
+static int route_take(struct child *c, int from, struct err *e)
+{
+	struct transparent *t = &c->route;
+
+	for (;;) {
+		uint8_t kind = 0;
+		int fds[FD_PASS_MAX];
+		size_t nfds = ARRAY_LEN(fds);
+		ssize_t n = fd_recv(from, &kind, sizeof(kind), fds, &nfds);
+
+		if (n == 0)
+			return keeper_failed(c->pipes.report[0], e);
+		if (n < 0 || nfds > TRANSPARENT_SOCKS_MAX - t->n)
+			return err_set(e, n < 0 ? (int)-n : EBADMSG, "take the sandbox's sockets");
+		if (nfds == 0)
+			return 0;
+		for (size_t i = 0; i < nfds; i++) {
+			t->kind[t->n] = kind;
+			t->fd[t->n++] = fds[i];
+		}
+	}
 }
 
 /* From the keeper to pid 1: the namespace, the listeners, sock_diag where there is one. */
@@ -224,21 +300,7 @@ static int network_give(const struct child *c, int to, struct err *e)
 		for (size_t k = 0; k < c->nfds[i]; k++)
 			(void)close(c->reach[i][k]);
 	}
-	return 0;
-}
-
-/* The keeper has ended: what it said last is why. */
-static int keeper_failed(int report, struct err *e)
-{
-	static struct keeper_report r;
-
-	if (read(report, &r, sizeof(r)) != (ssize_t)sizeof(r) || r.kind != KEEPER_FAILED)
-		return err_set(e, 0, "the keeper of the sandbox died");
-	(void)err_set(e, (int)r.fail.num, "%.*s", (int)sizeof(r.fail.what) - 1, r.fail.what);
-	(void)err_why(e, "%.*s", (int)sizeof(r.fail.why) - 1, r.fail.why);
-	(void)err_fix(e, "%.*s", (int)sizeof(r.fail.fix) - 1, r.fail.fix);
-	e->unavailable = r.fail.unavailable;
-	return -EIO;
+	return route_give(c, to, e);
 }
 
 static int reach_take(struct child *c, int from, struct err *e)
@@ -283,7 +345,8 @@ static int network_join(void *arg, struct err *e)
 		c->listeners[c->nlisten++] = fds[at++];
 	if (at < nfds)
 		c->diag = fds[at];
-	return r < 0 ? r : reach_take(c, from, e);
+	r = r < 0 ? r : reach_take(c, from, e);
+	return r < 0 || !c->plan->transparent ? r : route_take(c, from, e);
 }
 
 static int forwards_send(struct child *c, struct err *e)
@@ -300,6 +363,26 @@ static int forwards_send(struct child *c, struct err *e)
 		for (size_t k = 0; k < c->nfds[i]; k++)
 			(void)close(c->reach[i][k]);
 	}
+	return 0;
+}
+
+static int route_send(struct child *c, struct err *e)
+{
+	struct transparent *t = &c->route;
+	int r = 0;
+
+	for (size_t at = 0, n; r == 0 && at < t->n; at += n) {
+		const struct msg_route m = { .kind = t->kind[at] };
+
+		n = route_run(t, at);
+		wr_open(&out, MSG_ROUTE, 0);
+		msg_put_route(&out, &m);
+		r = wr_send(&out, c->sock, &t->fd[at], n);
+	}
+	if (r < 0)
+		return err_set(e, -r, "hand the sandbox's sockets to the monitor");
+	for (size_t i = 0; i < t->n; i++)
+		(void)close(t->fd[i]);
 	return 0;
 }
 
@@ -328,7 +411,7 @@ static int listeners_send(struct child *c, struct err *e)
 		return err_set(e, -r, "hand the listeners to the monitor");
 	for (size_t i = 0; i < n; i++)
 		(void)close(fds[i]);
-	return 0;
+	return route_send(c, e);
 }
 
 static int powers_drop(struct err *e)

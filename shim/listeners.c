@@ -12,6 +12,7 @@
 #include "common/feature.h"
 #include "common/scope.h"
 
+#define NAMES_PORT 53
 #define BACKLOG 4096 /* connections wait here while the worker starts or is replaced */
 
 int shim_listener(const struct sockaddr *sa, socklen_t len, bool again)
@@ -43,7 +44,21 @@ static int family_absent(int num)
 	return num == -EAFNOSUPPORT || num == -EADDRNOTAVAIL || num == -EPROTONOSUPPORT;
 }
 
-int shim_listeners(uint16_t port, int fds[2])
+static uint16_t port_of(int fd)
+{
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} at;
+	socklen_t len = sizeof(at);
+
+	if (getsockname(fd, &at.sa, &len) < 0)
+		return 0;
+	return ntohs(at.sa.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port);
+}
+
+int shim_listeners(uint16_t port, int fds[2], uint16_t ports[2])
 {
 	const struct sockaddr_in v4 = {
 		.sin_family = AF_INET,
@@ -65,9 +80,40 @@ int shim_listeners(uint16_t port, int fds[2])
 			 : shim_listener((const struct sockaddr *)&v6, sizeof(v6), false);
 	if (second < 0 && !family_absent(second))
 		return second;
+	if (ports) {
+		ports[0] = port_of(first);
+		ports[1] = second < 0 ? 0 : port_of(second);
+	}
 	fds[0] = take_fd(&first);
 	if (second < 0)
 		return 1;
 	fds[1] = second;
 	return 2;
+}
+
+int shim_port(uint16_t port)
+{
+	const struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+	return shim_listener((const struct sockaddr *)&any, sizeof(any), false);
+}
+
+int shim_names(int fds[2])
+{
+	const struct sockaddr_in at = {
+		.sin_family = AF_INET,
+		.sin_port = htons(NAMES_PORT),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	SCOPED_FD int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int tcp;
+
+	if (udp < 0 || bind(udp, (const struct sockaddr *)&at, sizeof(at)) < 0)
+		return -errno;
+	tcp = shim_listener((const struct sockaddr *)&at, sizeof(at), false);
+	if (tcp < 0)
+		return tcp;
+	fds[0] = take_fd(&udp);
+	fds[1] = tcp;
+	return 0;
 }

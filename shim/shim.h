@@ -18,10 +18,18 @@
  * @again: take a port too that only waits for the last packets of old connections
  * Return: the caller's, or -errno */
 int shim_listener(const struct sockaddr *sa, socklen_t len, bool again);
-/** shim_listeners() - make the loopback listeners of the current network namespace, IPv4 first.
- * @fds: 0-2 non-blocking close-on-exec listeners, the caller's. A kernel without IPv6 gives one.
+/** shim_listeners() - make loopback listeners of the current network namespace, IPv4 first.
+ * @port: 0: any that is free
+ * @fds: 1-2 non-blocking close-on-exec listeners, the caller's. A kernel without IPv6 gives one.
+ * @ports: filled with the port of each, host order; 0: none of that family. May be NULL
  * Return: how many, or -errno */
-int shim_listeners(uint16_t port, int fds[2]);
+int shim_listeners(uint16_t port, int fds[2], uint16_t ports[2]);
+/** shim_port() - a listener for @port of every IPv4 address here. Return: the caller's descriptor, or
+ * -errno */
+int shim_port(uint16_t port);
+/** shim_names() - where names are asked for: 127.0.0.1:53, a UDP socket and a listener, both the
+ * caller's. Return: 0, or -errno */
+int shim_names(int fds[2]);
 
 enum keeper_kind {
 	KEEPER_STARTING, /* value: the pid that is about to become CMD; SPAWNED or FAILED follows, or

@@ -382,7 +382,7 @@ static int java_plan(struct sandbox_plan *p, const struct plan_in *in, bool *opt
 		java_free(&j);
 		return no_memory(e);
 	}
-	*options = j.options;
+	*options = j.options && !p->transparent; /* else each JVM would say so, for nothing */
 	for (size_t i = 0; j.files[i]; i++)
 		p->java[i] = take_ptr(&j.files[i]);
 	java_free(&j);
@@ -554,6 +554,38 @@ static int exe_plan(struct sandbox_plan *p, struct err *e)
 	return copy(&p->exe, path, e);
 }
 
+/* What the transparent route needs before the first question: a route for each address rule and, where
+ * the kernel cannot redirect, the ports. A kernel's abilities are seen when the sandbox is made. */
+static int route_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+{
+	const struct policy_rule *wide = NULL;
+	char where[1100];
+	int n;
+
+	if (!p->transparent)
+		return 0;
+	if (!(p->nets = calloc(PLAN_NETS_MAX, sizeof(p->nets[0]))) ||
+	    !(p->ports = calloc(PLAN_PORTS_MAX, sizeof(p->ports[0]))))
+		return no_memory(e);
+	n = policy_open_nets(in->policy, p->nets, PLAN_NETS_MAX);
+	if (n < 0) {
+		(void)err_set(e, 0, "route %s takes %d address rules at most",
+			      policy_route_name(policy_route(in->policy)), PLAN_NETS_MAX);
+		(void)err_fix(e, "join them to networks, or use --route proxy");
+		return -E2BIG;
+	}
+	p->nnets = (size_t)n;
+	n = policy_open_ports(in->policy, p->ports, PLAN_PORTS_MAX, &wide);
+	p->nports = n < 0 ? 0 : (size_t)n;
+	if (wide &&
+	    asprintf(&p->ports_wide, "%s: %s", policy_rule_where(wide, where, sizeof(where)),
+		     wide->origin->text) < 0) {
+		p->ports_wide = NULL;
+		return no_memory(e);
+	}
+	return 0;
+}
+
 static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_in *in,
 		     struct err *e)
 {
@@ -563,7 +595,10 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 	if (policy_view(in->policy) == VIEW_HOST)
 		return err_set(e, 0, "view host is not supported by this version of weir");
 	p->net_host = policy_network(in->policy) == NETWORK_ALLOW;
-	p->listeners = policy_network(in->policy) == NETWORK_ALLOWLIST;
+	if (policy_network(in->policy) == NETWORK_ALLOWLIST) {
+		p->listeners = policy_route(in->policy) != ROUTE_TRANSPARENT;
+		p->transparent = policy_route(in->policy) != ROUTE_PROXY;
+	}
 	p->nested = policy_nested(in->policy) != NULL;
 	if ((r = stdio_fill(e)) < 0 || (r = keep_plan(p, in, e)) < 0 || (r = exe_plan(p, e)) < 0 ||
 	    (r = person_plan(p, in, e)) < 0 || (r = hostname_plan(p, e)) < 0 ||
@@ -577,7 +612,8 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 	    (r = command_plan(p, in, e)) < 0 || (r = home_dotfiles(p, j, in, e)) < 0 ||
 	    (r = environ_plan(p, in, e)) < 0)
 		return r;
-	return home_kept(p, in, e);
+	r = route_plan(p, in, e);
+	return r < 0 ? r : home_kept(p, in, e);
 }
 
 int plan_build(struct sandbox_plan *plan, const struct plan_in *in, struct err *e)

@@ -24,6 +24,7 @@
 #include "common/err.h"
 #include "common/scope.h"
 #include "common/stage.h"
+#include "policy/policy.h"
 #include "sandbox/plan.h"
 
 #define ERRNO_MAX 4095 /* include/linux/err.h MAX_ERRNO */
@@ -54,12 +55,56 @@ static int on_listeners(struct monitor *m, struct rx *rx)
 	return 0;
 }
 
+/* One kind at a time, all before the command runs. */
+static int on_route(struct monitor *m, struct rx *rx)
+{
+	struct msg_route route;
+
+	if (msg_get_route(&rx->body, &route) < 0 || route.kind >= SOCK_KIND_COUNT ||
+	    !m->run->plan->transparent)
+		return -EBADMSG;
+	if (route.kind == SOCK_NAMES) {
+		if (m->names_fd >= 0 || rx->nfds != 1)
+			return -EBADMSG;
+		m->names_fd = take_fd(&rx->fds[0]);
+		return 0;
+	}
+	if (rx->nfds > ARRAY_LEN(m->route) - m->nroute)
+		return -EBADMSG;
+	for (size_t i = 0; i < rx->nfds; i++) {
+		m->route_kind[m->nroute] = route.kind;
+		m->route[m->nroute++] = take_fd(&rx->fds[i]);
+	}
+	return 0;
+}
+
+/* Is everything there that this network was to have? */
+static bool is_listening(const struct monitor *m)
+{
+	const struct sandbox_plan *p = m->run->plan;
+
+	return !plan_is_brokered(p) || (m->shim == SHIM_LISTENING &&
+					(!p->transparent || (m->names_fd >= 0 && m->nroute > 0)));
+}
+
+static void route_tell(const struct monitor *m)
+{
+	bool is_redirected = m->nroute > 0 && m->route_kind[0] == SOCK_REDIRECT;
+
+	if (!m->run->plan->transparent || !m->run->verbose)
+		return;
+	note("route %s: %s", policy_route_name(policy_route(m->run->policy)),
+	     is_redirected
+		     ? "redirected by nf_tables, every port"
+		     : "without nf_tables or its NAT: one listener for each port of the policy");
+	note("a connection inside is there before the host is dialled: one that fails is reset");
+}
+
 static int on_spawned(struct monitor *m, struct rx *rx)
 {
 	struct msg_spawned s;
 
-	if (msg_get_spawned(&rx->body, &s) < 0 || s.pid == 0 ||
-	    (m->run->plan->listeners && m->shim != SHIM_LISTENING))
+	if (msg_get_spawned(&rx->body, &s) < 0 || s.pid == 0 || !is_listening(m))
 		return -EBADMSG;
 	m->shim = SHIM_RUNNING;
 	stage_note("monitor: heard that CMD runs");
@@ -72,10 +117,11 @@ static int on_spawned(struct monitor *m, struct rx *rx)
 	stage_note("monitor: locked");
 	m->phase = PHASE_SERVE;
 	/* not sooner: it would take the processor from what the command waits for */
-	if (m->run->plan->listeners && m->nursery == NURSERY_UP && worker_start(m) < 0)
+	if (plan_is_brokered(m->run->plan) && m->nursery == NURSERY_UP && worker_start(m) < 0)
 		nursery_lost(m, "the network worker cannot be started");
 	status_started(m);
 	terminal_running(m);
+	route_tell(m);
 	signals_flush(m);
 	return 0;
 }
@@ -141,6 +187,7 @@ static const struct msg_rule rules[] = {
 	/* type          shim is in        connection     bytes             fds   handler */
 	{ MSG_LISTENERS, IN(SHIM_NEW),     IN(CONN_NONE), 4, 4,             0, 5, on_listeners },
 	{ MSG_FORWARD,   IN(SHIM_NEW),     IN(CONN_NONE), 1, 1,             1, 2, forward_taken },
+	{ MSG_ROUTE,     IN(SHIM_LISTENING), IN(CONN_NONE), 1, 1,           1, 8, on_route },
 	{ MSG_SPAWNED,   BEFORE_COMMAND,   IN(CONN_NONE), 4, 4,             0, 0, on_spawned },
 	{ MSG_EXECFAIL,  BEFORE_COMMAND,   IN(CONN_NONE), 12, EXECFAIL_MAX, 0, 0, on_execfail },
 	{ MSG_SOCKETS,   IN(SHIM_RUNNING), IN(CONN_NONE), 0, 0,             0, 2, forward_sockets },

@@ -11,6 +11,7 @@
 
 #include "broker/monitor/connects.h"
 #include "broker/monitor/monitor.h"
+#include "broker/monitor/names.h"
 #include "broker/monitor/notices.h"
 #include "broker/monitor/orphan.h"
 #include "broker/monitor/receive.h"
@@ -20,6 +21,7 @@
 #include "broker/monitor/workers.h"
 #include "common/scope.h"
 #include "policy/policy.h"
+#include "sandbox/plan.h"
 
 static int on_ready(struct monitor *m, struct rx *rx)
 {
@@ -40,12 +42,19 @@ static bool printable(const char *s)
 	return true;
 }
 
+/* weir proxy has no plan */
+static bool is_transparent(const struct monitor *m)
+{
+	return m->run->plan && m->run->plan->transparent;
+}
+
 static int on_ask(struct monitor *m, struct rx *rx)
 {
 	struct msg_ask ask;
 
-	if (msg_get_ask(&rx->body, &ask) < 0 || ask.proto >= PROTO_COUNT || ask.port == 0 ||
-	    ask.literal6 > 1 || !printable(ask.host))
+	if (msg_get_ask(&rx->body, &ask) < 0 || ask.proto >= PROTO_DNS || ask.port == 0 ||
+	    ask.literal6 > 1 || !printable(ask.host) ||
+	    (ask.proto == PROTO_TRANSPARENT && !is_transparent(m)))
 		return -EBADMSG; /* an honest worker sends REJECT */
 	return verdict_ask(m, rx->head.conn, &ask);
 }
@@ -232,6 +241,16 @@ static int on_half(struct monitor *m, struct rx *rx)
 	return orphan_ask(m, rx->head.conn, &half);
 }
 
+static int on_name(struct monitor *m, struct rx *rx)
+{
+	struct msg_name name;
+
+	if (msg_get_name(&rx->body, &name) < 0 || name.kind >= NAME_KIND_COUNT ||
+	    name.host[0] == '\0' || !printable(name.host) || !is_transparent(m))
+		return -EBADMSG;
+	return names_ask(m, &name);
+}
+
 static int on_stats(struct monitor *m, struct rx *rx)
 {
 	struct msg_stats s;
@@ -257,6 +276,7 @@ static const struct msg_rule rules[] = {
 	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              24, 24 + MSG_REJECT_MAX,    0, 0, on_done },
 	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_OVER),              0, 0,                      0, 0, on_gone },
 	{ MSG_HALF,       SERVING,              UNDIALED | IN(CONN_OPEN) | IN(CONN_OVER), 14, 38,                   0, 0, on_half },
+	{ MSG_NAME,       SERVING,              IN(CONN_NONE),                         8, 7 + HOST_MAX,           0, 0, on_name },
 	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         STATS_BYTES, STATS_BYTES,  0, 0, on_stats },
 };
 /* clang-format on */

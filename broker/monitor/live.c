@@ -62,6 +62,11 @@ static bool same_network(const struct policy *a, const struct policy *b)
 	return policy_network(a) == policy_network(b);
 }
 
+static bool same_route(const struct policy *a, const struct policy *b)
+{
+	return policy_route(a) == policy_route(b);
+}
+
 static bool same_grants(const struct policy *a, const struct policy *b)
 {
 	const struct policy_grant *x = policy_grants(a), *y = policy_grants(b);
@@ -130,6 +135,7 @@ static const struct {
 	bool (*same)(const struct policy *a, const struct policy *b);
 } next_start[] = {
 	{ "network", same_network },
+	{ "route", same_route },
 	{ "read, write and hide", same_grants },
 	{ "env", same_envs },
 	{ "view, home and cache", same_view },
@@ -201,8 +207,10 @@ static void put_in_force(struct monitor *m, struct policy *p)
 	m->live.generation++;
 	m->epoch++;
 	audit_generation(m->audit, m->live.generation);
-	if (max > m->conns.max)
-		m->conns.max = m->queue_max = max; /* never lower: they may all be there */
+	if (max > m->conns.max) { /* never lower: they may all be there */
+		m->conns.max = max;
+		m->queue_max = max + NAMES_QUEUED;
+	}
 	cut = verdict_again(m);
 	record_event(m, "policy_reloaded",
 		     json_pack("{s:I, s:o}", "cut", (json_int_t)cut, "next_start", next));

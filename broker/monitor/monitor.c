@@ -129,7 +129,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	live_init(m);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
-	m->listeners[0] = m->listeners[1] = -1;
+	m->listeners[0] = m->listeners[1] = m->names_fd = -1;
 	m->terminal.tty.fd = -1;
 	m->out.inside[0] = m->out.inside[1] = m->out.inside[2] = -1;
 	STAILQ_INIT(&m->queue);
@@ -138,7 +138,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	resolv_init(&m->resolv, "/etc/resolv.conf");
 	/* a client connection that goes on to another host has two for a moment */
 	conn_table_init(&m->conns, (size_t)policy_connections(run->policy) * 2 + 16);
-	m->queue_max = m->conns.max;
+	m->queue_max = m->conns.max + NAMES_QUEUED;
 	m->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
 	m->audit = audit_new(run->id, run->name, !run->audit_path);
 	if (!m->loop || !m->audit) {
@@ -181,6 +181,10 @@ void monitor_free(struct monitor *m)
 	for (size_t i = 0; i < m->nlisteners; i++)
 		scope_close(&m->listeners[i]);
 	forwards_drop(m);
+	for (size_t i = 0; i < m->nroute; i++)
+		scope_close(&m->route[i]);
+	scope_close(&m->names_fd);
+	names_free(&m->names);
 	if (m->loop)
 		ev_loop_destroy(m->loop);
 }

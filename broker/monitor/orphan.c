@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "broker/monitor/monitor.h"
 #include "broker/monitor/state.h"
 #include "broker/monitor/workers.h"
 #include "common/addr.h"
@@ -24,13 +25,20 @@ static bool is_too_many(struct monitor *m)
 	return o->n++ >= ORPHAN_PER_S;
 }
 
+/* Whoever is redirected comes from the synthetic range, or from an address that has a rule. */
+static bool is_own(const struct monitor *m, const struct addr *a)
+{
+	return (m->run->plan && m->run->plan->transparent) || addr_class_of(a) == ADDR_LOOPBACK ||
+	       monitor_is_own(m, a);
+}
+
 int orphan_ask(struct monitor *m, uint32_t num, const struct msg_half *half)
 {
 	int r;
 
 	if (m->diag_fd < 0 || is_too_many(m))
 		return 0; /* it will be asked again */
-	if (addr_class_of(&half->client) != ADDR_LOOPBACK && !monitor_is_own(m, &half->client))
+	if (!is_own(m, &half->client))
 		return 0;
 	r = netlink_tcp_held(m->diag_fd, &half->client, half->client_port, &half->proxy,
 			     half->proxy_port);

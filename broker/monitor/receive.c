@@ -43,6 +43,9 @@ static const char *const names[] = {
 	[MSG_WANT] = "WANT",
 	[MSG_STOPPED] = "STOPPED",
 	[MSG_RESUME] = "RESUME",
+	[MSG_NAME] = "NAME",
+	[MSG_NAMED] = "NAMED",
+	[MSG_ROUTE] = "ROUTE",
 };
 static_assert(ARRAY_LEN(names) == MSG_TYPE_COUNT, "a name for every message");
 

@@ -14,7 +14,8 @@
 
 static const char *const protos[] = {
 	[PROTO_CONNECT] = "connect", [PROTO_HTTP] = "http",   [PROTO_SOCKS5] = "socks5",
-	[PROTO_PUBLISH] = "publish", [PROTO_REACH] = "reach",
+	[PROTO_PUBLISH] = "publish", [PROTO_REACH] = "reach", [PROTO_TRANSPARENT] = "transparent",
+	[PROTO_DNS] = "dns",
 };
 static_assert(ARRAY_LEN(protos) == PROTO_COUNT, "a name for every protocol");
 

@@ -22,10 +22,12 @@
 #include "forward.h"
 #include "hosts.h"
 #include "live.h"
+#include "names.h"
 #include "notices.h"
 #include "orphan.h"
 #include "relay_out.h"
 #include "resolv.h"
+#include "sandbox/plan.h"
 #include "terminal.h"
 
 struct err;
@@ -40,6 +42,7 @@ struct run;
 #define TERM_S 10.0	 /* from the first TERM to the end of the sandbox */
 #define TERM_START_S 1.0 /* the same where the command does not run yet */
 #define READY_S 10.0	 /* a worker that is not ready by then counts as dead */
+#define ROUTE_SOCKS_MAX (2 + PLAN_PORTS_MAX + 1)
 #define AUDIT_RETRY_S 0.1
 #define OWN_REFRESH_S 1.0
 
@@ -112,6 +115,11 @@ struct monitor {
 	unsigned starts, started, ended; /* workers asked for, reported begun, reported ended */
 	int listeners[2];		 /* copies, for a replacement only */
 	size_t nlisteners;
+	int route[ROUTE_SOCKS_MAX]; /* the same for the transparent route, @names_fd apart */
+	uint8_t route_kind[ROUTE_SOCKS_MAX];
+	size_t nroute;
+	int names_fd; /* SOCK_NAMES; -1: none */
+	struct name_table names;
 
 	int worker_sock;
 	enum worker_state worker;

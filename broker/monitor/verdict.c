@@ -19,6 +19,7 @@
 #include "broker/monitor/workers.h"
 #include "common/escape.h"
 #include "common/scope.h"
+#include "common/synthetic.h"
 #include "policy/policy.h"
 #include "policy/target.h"
 
@@ -246,23 +247,24 @@ static bool is_single_label(const struct target *t)
 
 /* SPEC section 4: a search domain counts only where a rule names the result in full. Then the
  * question is about that name, as if it had been typed. What the hosts file knows stays itself. */
-static void search(struct monitor *m, struct question *q)
+void verdict_search(struct monitor *m, struct target *t, bool any)
 {
 	struct addr known;
 
-	if (hosts_lookup(&m->hosts, q->target.host, &known, 1) > 0)
+	if (!is_single_label(t) || hosts_lookup(&m->hosts, t->host, &known, 1) > 0)
 		return;
 	for (size_t i = 0; i < m->resolv.nsearch; i++) {
 		char full[2 * HOST_MAX + 2];
 		struct policy_match match;
-		struct target t;
+		struct target found;
 
-		(void)snprintf(full, sizeof(full), "%s.%s", q->target.host, m->resolv.search[i]);
-		if (target_parse_wire(&t, full, q->target.port, 0) < 0)
+		(void)snprintf(full, sizeof(full), "%s.%s", t->host, m->resolv.search[i]);
+		if (target_parse_wire(&found, full, t->port, 0) < 0 ||
+		    (any && !policy_any_port(m->policy, &found)))
 			continue;
-		policy_match(m->policy, &t, &match);
-		if (match.verdict == POLICY_ALLOW && policy_rule_names(match.rule, t.host)) {
-			q->target = t;
+		policy_match(m->policy, &found, &match);
+		if (match.verdict == POLICY_ALLOW && policy_rule_names(match.rule, found.host)) {
+			*t = found;
 			return;
 		}
 	}
@@ -302,9 +304,38 @@ static int ask_forward(struct monitor *m, struct question *q, const struct msg_a
 	return answer_forward(m, q);
 }
 
+/* Where a redirected connection was going: a synthetic address is the name it was given out for, any
+ * other has an address rule and a route. What nobody was told leads nowhere.
+ * Return: false: it was refused, with @r as the result */
+static bool transparent(struct monitor *m, struct question *q, int *r)
+{
+	uint32_t v = q->target.is_addr ? synthetic_of(&q->target.addr) : 0;
+	const char *host = names_host(&m->names, v);
+	struct msg_verdict answer = { .status = 403, .reason = REASON_NO_RULE };
+
+	if (host) {
+		memcpy(q->target.host, host, strlen(host) + 1);
+		q->target.is_addr = false;
+		return true;
+	}
+	if (q->target.is_addr && v == 0 && addr_class_of(&q->target.addr) != ADDR_LOOPBACK)
+		return true;
+	answer.port = q->target.port;
+	memcpy(answer.host, q->target.host, sizeof(answer.host));
+	(void)snprintf(answer.text, sizeof(answer.text),
+		       "weir: %s stands for no host here\nno rule of the policy was asked\n"
+		       "connect to the host by its name\n",
+		       q->target.host);
+	record_deny(m, q->serial, q->proto, q->target.host, q->target.port, answer.reason, NULL);
+	notices_refused(&m->notices, q->target.host, q->target.port, answer.text);
+	*r = verdict_send(m, q->num, &answer);
+	return false;
+}
+
 int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 {
 	struct question q = { .num = num, .proto = ask->proto };
+	int r = 0;
 
 	q.serial = conn_table_use(&m->conns, num);
 	if (ask->proto == PROTO_PUBLISH || ask->proto == PROTO_REACH)
@@ -314,10 +345,12 @@ int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 		return refuse_bad_name(m, &q, ask->host);
 	if (m->phase != PHASE_SERVE && m->phase != PHASE_START)
 		return refuse(m, &q, REASON_SHUTDOWN, NULL, NULL);
+	if (ask->proto == PROTO_TRANSPARENT && !transparent(m, &q, &r))
+		return r;
 	if (is_single_label(&q.target)) {
 		if (follow(m) < 0)
 			return -EBADMSG;
-		search(m, &q);
+		verdict_search(m, &q.target, false);
 	}
 	policy_match(m->policy, &q.target, &q.match);
 	if (q.match.verdict != POLICY_ALLOW)

@@ -3,6 +3,7 @@
 #ifndef WEIR_BROKER_MONITOR_VERDICT_H
 #define WEIR_BROKER_MONITOR_VERDICT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,11 +12,16 @@ struct conn;
 struct monitor;
 struct msg_ask;
 struct msg_candidates;
+struct target;
 
 /* All return 0, or -EBADMSG when the worker broke the protocol: then nothing more is sent to it. */
 
 /** verdict_ask() - answer ASK with one VERDICT. @ask is range-checked; its host is the client's */
 int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask);
+/** verdict_search() - a name of one label that the hosts file does not know becomes the full name that a
+ * search domain and a rule make of it (SPEC section 4)
+ * @any: on whatever port that rule opens; @t->port does not count */
+void verdict_search(struct monitor *m, struct target *t, bool any);
 /** verdict_candidates() - answer CANDIDATES with one DIAL; the connection is over when it is empty */
 int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand);
 /** verdict_again() - the policy has changed: judge every connection by it, with the answers in hand,

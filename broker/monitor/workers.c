@@ -124,17 +124,41 @@ int worker_config(struct monitor *m)
 	return worker_send(m);
 }
 
+/* As many of one kind as fit into a message. */
+static int route_send(struct monitor *m)
+{
+	for (size_t at = 0, n; at < m->nroute; at += n) {
+		const struct msg_route route = { .kind = m->route_kind[at] };
+		int r;
+
+		for (n = 1; at + n < m->nroute && n < FD_PASS_MAX; n++)
+			if (m->route_kind[at + n] != route.kind)
+				break;
+		wr_open(&m->wr, MSG_ROUTE, 0);
+		msg_put_route(&m->wr, &route);
+		r = wr_send(&m->wr, m->worker_sock, &m->route[at], n);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 int worker_listen(struct monitor *m)
 {
 	const struct msg_listen proxy = { .proto = PROTO_CONNECT };
 	int r;
 
-	if (m->worker_sock < 0 || m->nlisteners == 0)
+	if (m->worker_sock < 0)
 		return 0;
-	wr_open(&m->wr, MSG_LISTEN, 0);
-	msg_put_listen(&m->wr, &proxy);
-	r = wr_send(&m->wr, m->worker_sock, m->listeners, m->nlisteners);
-	return r < 0 ? r : forwards_listen(m);
+	if (m->nlisteners > 0) {
+		wr_open(&m->wr, MSG_LISTEN, 0);
+		msg_put_listen(&m->wr, &proxy);
+		r = wr_send(&m->wr, m->worker_sock, m->listeners, m->nlisteners);
+		if (r < 0)
+			return r;
+	}
+	r = forwards_listen(m);
+	return r < 0 ? r : route_send(m);
 }
 
 /* ---- beginning ---- */
@@ -155,13 +179,15 @@ static void on_not_ready(struct ev_loop *loop, ev_timer *w, int revents)
 
 int worker_start(struct monitor *m)
 {
-	int sv[2], r;
+	int sv[2], fds[2], r;
 
 	r = fd_pair(sv);
 	if (r < 0)
 		return r;
+	fds[0] = sv[1];
+	fds[1] = m->names_fd;
 	wr_open(&m->wr, MSG_START, 0);
-	r = wr_send(&m->wr, m->nursery_sock, &sv[1], 1);
+	r = wr_send(&m->wr, m->nursery_sock, fds, m->names_fd >= 0 ? 2 : 1);
 	(void)close(sv[1]);
 	if (r < 0) {
 		(void)close(sv[0]);
@@ -224,6 +250,13 @@ static void network_close(struct monitor *m)
 	}
 	m->nlisteners = 0;
 	forwards_shut(m);
+	for (size_t i = 0; i < m->nroute; i++) {
+		(void)shutdown(m->route[i], SHUT_RDWR);
+		(void)close(m->route[i]);
+	}
+	m->nroute = 0;
+	scope_close(&m->names_fd); /* a name that is asked for then finds nobody */
+	m->names_fd = -1;
 	m->worker = WORKER_OFF;
 	nursery_stop(m);
 	record_event(m, "network_closed", json_pack("{s:i}", "deaths", DEATHS_MAX));

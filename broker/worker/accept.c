@@ -13,6 +13,7 @@
 #include "broker/worker/client.h"
 #include "broker/worker/conn.h"
 #include "broker/worker/reply.h"
+#include "broker/worker/stub.h"
 #include "broker/worker/to_monitor.h"
 #include "broker/worker/turn.h"
 #include "common/fd.h"
@@ -52,28 +53,33 @@ static void limit_text(char *text, size_t room)
 		   reply_todo(REASON_CONNECTION_LIMIT));
 }
 
-/* No descriptor is left but the spare one: it serves to say so, where there is a way to. */
-static void accept_exhausted(struct worker *w, const struct listener *l)
+static void exhausted_answer(struct worker *w, int fd)
 {
 	char text[MSG_TEXT_MAX + 1];
 	struct reply r = { .reason = REASON_CONNECTION_LIMIT, .text = text };
 	ssize_t len;
+
+	limit_text(text, sizeof(text));
+	len = reply_write(w->out, sizeof(w->out), &r);
+	if (len > 0)
+		(void)send(fd, w->out, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	conn_soft(fd);
+	(void)shutdown(fd, SHUT_WR);
+	(void)recv(fd, NULL, LINGER_BYTES, MSG_TRUNC | MSG_DONTWAIT);
+}
+
+/* No descriptor is left but the spare one: it serves to say so, or to reset. */
+static void accept_exhausted(struct worker *w, const struct listener *l)
+{
 	int fd;
 
 	if (w->spare >= 0)
 		(void)close(w->spare);
 	w->spare = -1;
 	fd = accept4(l->io.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd >= 0 && l->forward) {
-		(void)close(fd); /* a reset */
-	} else if (fd >= 0) {
-		limit_text(text, sizeof(text));
-		len = reply_write(w->out, sizeof(w->out), &r);
-		if (len > 0)
-			(void)send(fd, w->out, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		conn_soft(fd);
-		(void)shutdown(fd, SHUT_WR);
-		(void)recv(fd, NULL, LINGER_BYTES, MSG_TRUNC | MSG_DONTWAIT);
+	if (fd >= 0) {
+		if (!l->forward && (l->kind == LISTENER_PROXY || l->kind == LISTENER_UNIX))
+			exhausted_answer(w, fd);
 		(void)close(fd);
 	}
 	stats_count(w, COUNT_DESCRIPTORS);
@@ -115,17 +121,17 @@ static bool admit(struct worker *w, const struct listener *l, int fd, const stru
 	w->accepted++;
 	stats_later(w);
 	c->forward = l->forward;
+	c->bound = l->bound;
 	c->proto = l->proto;
 	c->peer = *peer;
 	if (!is_over) {
 		c->is_counted = true;
 		w->open++;
-		if (c->forward) { /* nothing of what it sends says where it goes */
-			client_ready(c);
-			return true;
-		}
 		conn_timer(c, IDLE_S);
-		conn_arm(c, CLIENT, EV_READ);
+		if (c->forward || c->bound != BOUND_NOWHERE)
+			client_ready(c); /* nothing of what it sends says where it goes */
+		else
+			conn_arm(c, CLIENT, EV_READ);
 		return true;
 	}
 	c->is_over = true;
@@ -159,6 +165,26 @@ static int accept_one(const struct listener *l, struct addr *peer)
 	return fd;
 }
 
+/* Return: false when no further client should be taken now */
+static bool take(struct worker *w, const struct listener *l, int fd, const struct addr *peer)
+{
+	switch ((enum listener_kind)l->kind) {
+	case LISTENER_UNIX:
+		if (is_own_peer(w, fd))
+			break;
+		stats_count(w, COUNT_PEER);
+		(void)close(fd);
+		return true;
+	case LISTENER_NAMES:
+		stub_accept(w, fd);
+		return true;
+	case LISTENER_PROXY:
+	case LISTENER_ROUTE:
+		break;
+	}
+	return admit(w, l, fd, peer);
+}
+
 static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct worker *w = ev_userdata(loop);
@@ -169,13 +195,8 @@ static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
 		struct addr peer;
 		int fd = accept_one(l, &peer);
 
-		if (fd >= 0 && l->is_unix && !is_own_peer(w, fd)) {
-			stats_count(w, COUNT_PEER);
-			(void)close(fd);
-			continue;
-		}
 		if (fd >= 0) {
-			if (!admit(w, l, fd, &peer))
+			if (!take(w, l, fd, &peer))
 				break;
 			continue;
 		}
@@ -209,28 +230,65 @@ static void listener_options(int fd)
 	conn_hard(fd);
 }
 
-int accept_listen(struct worker *w, const struct msg_listen *m, int fd)
+static enum bound bound_of(enum msg_route_kind kind, int domain)
+{
+	if (kind == SOCK_PORT)
+		return BOUND_HERE;
+	return domain == AF_INET6 ? BOUND_V6 : BOUND_V4;
+}
+
+static int domain_of(int fd)
 {
 	int domain = 0;
 	socklen_t len = sizeof(domain);
 
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ? -errno : domain;
+}
+
+/* @like: what is known of it but its watcher */
+static int listener_add(struct worker *w, int fd, const struct listener *like)
+{
 	for (size_t i = 0; i < ARRAY_LEN(w->listener); i++) {
 		struct listener *l = &w->listener[i];
 
 		if (l->io.fd >= 0)
 			continue;
-		if (fd_set_nonblock(fd, true) < 0 ||
-		    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0)
+		if (fd_set_nonblock(fd, true) < 0)
 			return -EBADMSG;
-		l->is_unix = domain == AF_UNIX;
-		l->proto = m->proto;
-		l->forward = (uint8_t)m->forward;
+		l->kind = like->kind;
+		l->bound = like->bound;
+		l->proto = like->proto;
+		l->forward = like->forward;
 		listener_options(fd);
 		ev_io_set(&l->io, fd, EV_READ);
 		listeners_watch(w);
 		return 0;
 	}
 	return -EBADMSG;
+}
+
+int accept_route(struct worker *w, int fd, enum msg_route_kind kind)
+{
+	int domain = domain_of(fd);
+	struct listener l = { .kind = LISTENER_NAMES };
+
+	if (domain != AF_INET && domain != AF_INET6)
+		return -EBADMSG;
+	if (kind != SOCK_NAMES_TCP)
+		l = (struct listener){ .kind = LISTENER_ROUTE,
+				       .bound = (uint8_t)bound_of(kind, domain),
+				       .proto = PROTO_TRANSPARENT };
+	return listener_add(w, fd, &l);
+}
+
+int accept_listen(struct worker *w, const struct msg_listen *m, int fd)
+{
+	int domain = domain_of(fd);
+	const struct listener l = { .kind = domain == AF_UNIX ? LISTENER_UNIX : LISTENER_PROXY,
+				    .proto = m->proto,
+				    .forward = (uint8_t)m->forward };
+
+	return domain < 0 ? -EBADMSG : listener_add(w, fd, &l);
 }
 
 void accept_stop(struct worker *w)

@@ -10,6 +10,9 @@ int accept_init(struct worker *w);
 /** accept_listen() - serve @fd, which becomes the worker's, for what @m says.
  * Return: 0, or -EBADMSG: one too many */
 int accept_listen(struct worker *w, const struct msg_listen *m, int fd);
+/** accept_route() - the same for a listener of the transparent route. Return: 0, or -EBADMSG: one too
+ * many, or not one of TCP */
+int accept_route(struct worker *w, int fd, enum msg_route_kind kind);
 /** accept_stop() - no more clients, ever */
 void accept_stop(struct worker *w);
 /** accept_pause_full() / accept_resume_full() - while connections wait for buffers or deals */

@@ -286,6 +286,23 @@ static void head_failed(struct conn *c, int error)
 		conn_close(c, error == -ECONNRESET ? REASON_CLIENT_RESET : REASON_CLOSED);
 }
 
+/* Nothing that the client sends is read before it is linked. */
+static void transparent_ready(struct conn *c)
+{
+	char text[ADDR_TEXT_MAX];
+	struct asked a;
+	struct addr to;
+
+	c->proto = PROTO_TRANSPARENT;
+	if (transparent_target(c->side[CLIENT].io.fd, (enum bound)c->bound, &to, &a.port) < 0) {
+		conn_reset(c, REASON_CLIENT_GONE);
+		return;
+	}
+	(void)snprintf(a.host, sizeof(a.host), "%s", addr_format(&to, text));
+	a.is_bracketed = to.family == 6;
+	ask(c, &a);
+}
+
 void client_ready(struct conn *c)
 {
 	struct head_read r = { 0 };
@@ -293,6 +310,10 @@ void client_ready(struct conn *c)
 
 	if (c->forward) {
 		ask_forward(c);
+		return;
+	}
+	if (c->bound != BOUND_NOWHERE) {
+		transparent_ready(c);
 		return;
 	}
 	if (c->socks) {

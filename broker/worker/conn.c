@@ -504,10 +504,15 @@ void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const
 		.is_no_body = c->is_head_method,
 		.rcode = w->rcode,
 	};
-	ssize_t len = c->forward ? -ENOTSUP : refusal_write(c, &r), n; /* it speaks no protocol */
+	bool is_mute = c->forward || c->bound != BOUND_NOWHERE; /* it speaks no protocol */
+	ssize_t len = is_mute ? -ENOTSUP : refusal_write(c, &r), n;
 	bool is_busy = c->http && c->http->out[CLIENT];
 
 	count_refusal(w, reason);
+	if (c->bound != BOUND_NOWHERE) { /* no protocol in which to say it */
+		conn_reset(c, reason);
+		return;
+	}
 	conn_drop(c, reason, false);
 	if (len < 0 || is_busy) { /* another answer is not out yet: nothing can follow it */
 		conn_reset(c, reason);

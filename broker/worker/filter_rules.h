@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "../../common/filter_rule.h"
+#include "filter_args.h"
 
 #define SOCKET_KIND 0xf /* SOCK_STREAM, … without SOCK_NONBLOCK and SOCK_CLOEXEC */
 
@@ -43,7 +44,7 @@
 	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_PEERCRED)), \
 	  "whose is its client" }, \
 	{ SCMP_SYS(getpeername), ANY, "which socket of the sandbox sent FIN" }, \
-	{ SCMP_SYS(getsockname), ANY, "the same" }, \
+	{ SCMP_SYS(getsockname), ANY, "the same; where one that nothing redirected was going" }, \
 	{ SCMP_SYS(recvfrom), ANY, "read, peek at and discard a socket's bytes; DNS answers" }, \
 	{ SCMP_SYS(sendto), WHEN2(ARG_EQ(4, 0), ARG_MASK(3, MSG_FASTOPEN, 0)), \
 	  "write to a socket that is connected, and connect none by it" }, \
@@ -82,12 +83,15 @@
 	{ SCMP_SYS(futex), ANY, "stdio's locks inside c-ares" }, \
 	{ SCMP_SYS(getrandom), ANY, "malloc's own tables" }
 
+#define WORKER_LIBRARIES \
+	{ SCMP_SYS(openat), FAIL(ENOENT), "a library looks for a file: there is none" }, \
+	{ SCMP_SYS(newfstatat), FAIL(ENOENT), "the same" }, \
+	{ SCMP_SYS(ioctl), FAIL(ENOTTY), "stdio asks whether it writes to a terminal" }
+
 static const struct filter_rule worker_rules[] = {
 	/* call, argument, why the worker needs it once it serves */
 	WORKER_SERVES,
-	{ SCMP_SYS(openat), FAIL(ENOENT), "a library looks for a file: there is none" },
-	{ SCMP_SYS(newfstatat), FAIL(ENOENT), "the same" },
-	{ SCMP_SYS(ioctl), FAIL(ENOTTY), "stdio asks whether it writes to a terminal" },
+	WORKER_LIBRARIES,
 };
 
 /* In front of the other, and without it where the kernel has a listener already. */
@@ -95,9 +99,33 @@ static const struct filter_rule connect_rules[] = {
 	{ SCMP_SYS(connect), NOTIFY, "the monitor answers for each place the worker goes to" },
 };
 
+/* A worker of the transparent route may do this too. */
+#define WORKER_NAMES \
+	{ SCMP_SYS(sendto), WHEN2(ARG_LOW32(0, WORKER_NAMES_FD), ARG_MASK(3, MSG_FASTOPEN, 0)), \
+	  "answer who asked for a name; that socket is the sandbox's" }, \
+	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, IPPROTO_IP), ARG_EQ(2, ORIGINAL_DST)), \
+	  "where a redirected connection was going" }, \
+	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, IPPROTO_IPV6), ARG_EQ(2, ORIGINAL_DST)), \
+	  "the same" }
+
+static const struct filter_rule worker_names_rules[] = {
+	/* call, argument, why the worker needs it once it serves */
+	WORKER_SERVES,
+	WORKER_NAMES,
+	WORKER_LIBRARIES,
+};
+
+/* In front of that: no other socket may take the place of the one it may send from. */
+static const struct filter_rule names_rules[] = {
+	{ SCMP_SYS(close), FAIL_WHEN(EBADF, ARG_LOW32(0, WORKER_NAMES_FD)),
+	  "the number stays the sandbox's socket: what has it may send anywhere" },
+};
+
 static const struct filter_rule nursery_rules[] = {
 	/* what its workers do once they serve */
 	WORKER_SERVES,
+	WORKER_NAMES,
+	{ SCMP_SYS(dup3), WHEN(ARG_LOW32(1, WORKER_NAMES_FD)), "a worker puts that socket into its place" },
 	{ SCMP_SYS(sendmsg), ANY, "a worker passes its listener to the monitor, with READY" },
 	/* call, argument, why a worker needs it until it is locked */
 	{ SCMP_SYS(openat), ANY, "c-ares reads /dev/urandom, the only file in the room" },

@@ -14,6 +14,7 @@
 #include "broker/worker/dns.h"
 #include "broker/worker/leave.h"
 #include "broker/worker/relay.h"
+#include "broker/worker/stub.h"
 #include "broker/worker/to_monitor.h"
 #include "common/fd.h"
 #include "common/scope.h"
@@ -180,6 +181,32 @@ static int on_sockets(struct worker *w, struct conn *c, struct msg_rd *r, const 
 	return 0;
 }
 
+static int on_route(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds, size_t nfds)
+{
+	struct msg_route m;
+
+	(void)c;
+	if (msg_get_route(r, &m) < 0 || m.kind >= SOCK_KIND_COUNT || m.kind == SOCK_NAMES)
+		return -EBADMSG;
+	for (size_t i = 0; i < nfds; i++) {
+		if (accept_route(w, fds[i], (enum msg_route_kind)m.kind) < 0)
+			worker_exit(w, 1);
+	}
+	return 0;
+}
+
+static int on_named(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds, size_t nfds)
+{
+	struct msg_named m;
+
+	(void)c;
+	(void)fds;
+	(void)nfds;
+	if (msg_get_named(r, &m) < 0 || m.answer >= NAMED_ANSWER_COUNT)
+		return -EBADMSG;
+	return stub_named(w, &m);
+}
+
 static void on_stop_over(struct ev_loop *loop, ev_timer *t, int revents)
 {
 	(void)loop;
@@ -198,6 +225,7 @@ static int on_stop(struct worker *w, struct conn *c, struct msg_rd *r, const int
 	if (rd_end(r) < 0 || w->is_stopping)
 		return -EBADMSG;
 	accept_stop(w);
+	stub_stop(w);
 	w->is_stopping = true;
 	for (c = TAILQ_FIRST(&w->all); c; c = next) {
 		next = TAILQ_NEXT(c, all);
@@ -229,6 +257,8 @@ static const struct rule {
 	{ MSG_ORPHAN,  ANY_CONN,       0, 0,                 0, 0, on_orphan },
 	{ MSG_LISTEN,  NO_CONN,        3, 3,                 1, 2, on_listen },
 	{ MSG_SOCKETS, IN(CONN_WAITING), 0, 0,               0, 2, on_sockets },
+	{ MSG_ROUTE,   NO_CONN,        1, 1,                 1, 8, on_route },
+	{ MSG_NAMED,   NO_CONN,        11, 11 + HOST_MAX,    0, 0, on_named },
 	{ MSG_STOP,    NO_CONN,        0, 0,                 0, 0, on_stop },
 };
 /* clang-format on */

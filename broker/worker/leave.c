@@ -101,17 +101,24 @@ static bool is_waiting(const struct conn *c)
 	return false;
 }
 
+/* The end that the client sees: of one that was redirected, where it was going. */
+static int near_end(const struct conn *c, struct addr *a, uint16_t *port)
+{
+	return transparent_target(c->side[CLIENT].io.fd,
+				  c->bound == BOUND_NOWHERE ? BOUND_HERE : (enum bound)c->bound, a,
+				  port);
+}
+
 static void ask(struct conn *c)
 {
 	int fd = c->side[CLIENT].io.fd;
-	struct sockaddr_storage client = { 0 }, proxy = { 0 };
-	socklen_t nclient = sizeof(client), nproxy = sizeof(proxy);
+	struct sockaddr_storage client = { 0 };
+	socklen_t nclient = sizeof(client);
 	struct msg_half m;
 
 	if (getpeername(fd, (struct sockaddr *)&client, &nclient) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&proxy, &nproxy) < 0 ||
 	    addr_from_sockaddr(&m.client, &m.client_port, (struct sockaddr *)&client) < 0 ||
-	    addr_from_sockaddr(&m.proxy, &m.proxy_port, (struct sockaddr *)&proxy) < 0)
+	    near_end(c, &m.proxy, &m.proxy_port) < 0)
 		leave_forget(c); /* a unix socket: its end is an event of its own */
 	else
 		half_send(c, &m);

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "broker/worker/filter_args.h"
 #include "broker/worker/state.h"
 #include "broker/worker/to_monitor.h"
 #include "common/fd.h"
@@ -237,6 +238,48 @@ static void message(struct conn *c, const struct msg_ask *m)
 	(void)sendmsg(c->w->monitor, &h, 0);
 }
 
+/* A name where none may be asked for */
+static void unasked_name(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_name name = { .query = 1 };
+
+	(void)snprintf(name.host, sizeof(name.host), "%s", m->host);
+	name_send(c->w, &name);
+}
+
+/* A redirected connection where nothing is redirected */
+static void as_transparent(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_ask bad = *m;
+
+	bad.proto = PROTO_TRANSPARENT;
+	put_ask(c, &bad, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
+/* The one socket that may send to any address: another in its place would be the host's. */
+static void names_socket(struct conn *c, const struct msg_ask *m)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(9999),
+				  .sin_addr.s_addr = htonl(0x5db8d822) };
+	struct msg_reject rej = { .reason = REASON_INTERNAL };
+	bool taken = false, closed = close(WORKER_NAMES_FD) == 0;
+	int error;
+
+	for (int i = 0; i < 200; i++)
+		taken |= socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) == WORKER_NAMES_FD;
+	error = sendto(WORKER_NAMES_FD, "x", 1, 0, (const struct sockaddr *)&to, sizeof(to)) < 0
+			? errno
+			: 0;
+	(void)snprintf(rej.text, sizeof(rej.text), "closed-%d-taken-%d-errno-%d", closed, taken,
+		       error);
+	reject_send(c, &rej);
+	c->num = c->w->next_num++;
+	put_ask(c, m, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
 static void crash(struct conn *c, const struct msg_ask *m)
 {
 	(void)c;
@@ -265,6 +308,9 @@ static const struct {
 	{ "datagram", datagram },
 	{ "fast-open", fast_open },
 	{ "message", message },
+	{ "name", unasked_name },
+	{ "transparent", as_transparent },
+	{ "names-socket", names_socket },
 	{ "crash", crash },
 };
 

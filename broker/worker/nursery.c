@@ -303,14 +303,14 @@ static void worker_ended(struct nursery *n)
 	say(n);
 }
 
-__attribute__((noreturn)) static void worker_child(const struct nursery *n, int sock)
+__attribute__((noreturn)) static void worker_child(const struct nursery *n, int sock, int names)
 {
 	if (n->dir >= 0)
 		(void)close(n->dir);
 	if (prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL) < 0 || getppid() != 1)
 		_exit(1);
 	(void)close(NURSERY_FD);
-	worker_main(sock);
+	worker_main(sock, names);
 }
 
 static void worker_stop(struct nursery *n)
@@ -321,8 +321,8 @@ static void worker_stop(struct nursery *n)
 	worker_ended(n);
 }
 
-/* @sock: the worker's end; taken */
-static void worker_start(struct nursery *n, int sock)
+/* @sock: the worker's end; @names: where names are asked for, or -1; both taken */
+static void worker_start(struct nursery *n, int sock, int names)
 {
 	struct msg_started m;
 
@@ -331,8 +331,10 @@ static void worker_start(struct nursery *n, int sock)
 	if (n->worker < 0)
 		_exit(1);
 	if (n->worker == 0)
-		worker_child(n, sock);
+		worker_child(n, sock, names);
 	(void)close(sock);
+	if (names >= 0)
+		(void)close(names);
 #ifdef WEIR_TEST
 	(void)unsetenv("WEIR_TEST_MISBEHAVE"); /* the first worker only */
 #endif
@@ -363,8 +365,8 @@ static void obey(struct nursery *n, const struct msg_head *h, struct msg_rd *r, 
 
 	if (h->conn != 0)
 		_exit(1);
-	if (h->type == MSG_START && n->room && nfds == 1 && rd_end(r) == 0)
-		worker_start(n, fds[0]);
+	if (h->type == MSG_START && n->room && (nfds == 1 || nfds == 2) && rd_end(r) == 0)
+		worker_start(n, fds[0], nfds == 2 ? fds[1] : -1);
 	else if (h->type == MSG_STOP && nfds == 0 && rd_end(r) == 0)
 		worker_stop(n);
 	else if (h->type == MSG_ENTRY && nfds == 1 && msg_get_entry(r, &x) == 0)

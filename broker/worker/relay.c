@@ -393,6 +393,8 @@ static bool say_linked(struct conn *c)
 	const void *p = c->socks ? (const void *)answer : ok;
 	ssize_t len = c->socks ? SOCKS_ANSWER_LEN : sizeof(ok) - 1;
 
+	if (c->bound != BOUND_NOWHERE)
+		return true; /* it has been connected all along */
 	socks_answer(answer, SOCKS_SUCCEEDED);
 	return send(c->side[CLIENT].io.fd, p, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT) == len;
 }

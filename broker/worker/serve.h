@@ -6,8 +6,9 @@
 struct worker;
 
 /** worker_setup() - everything that must exist before the lock: loop, pools, c-ares.
+ * @names: as in worker_main(); taken
  * Return: the worker, or NULL */
-struct worker *worker_setup(int monitor);
+struct worker *worker_setup(int monitor, int names);
 /** worker_lock() - give up everything but what serving needs, and say READY in the midst of it: the
  * descriptor that goes along cannot be sent any more afterwards. Return: 0, or -errno */
 int worker_lock(struct worker *w);

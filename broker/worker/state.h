@@ -15,6 +15,7 @@
 #include "broker/worker/head_scan.h"
 #include "broker/worker/pool.h"
 #include "broker/worker/target.h"
+#include "broker/worker/transparent.h"
 #include "common/msg.h"
 #include "common/reason.h"
 
@@ -24,7 +25,8 @@
 #define SHARES 1024	/* targets that are told apart, by a hash */
 #define PIPES_MAX 64	/* pooled pipes for splice */
 #define INTERIM_MAX 64	/* 1xx heads before the final one: an origin that sends more is none */
-#define LISTENERS_MAX (2 + 2 * MSG_FORWARDS_MAX)
+/* proxies, forwards; redirected to, or one a port; names by TCP */
+#define LISTENERS_MAX (2 + 2 * MSG_FORWARDS_MAX + 2 + 24 + 1)
 #define PEEK_MAX (HEAD_MAX + 1)
 #define REWRITE_ROOM 2048 /* Host; http://HOST:PORT and credentials for an upstream */
 #ifdef WEIR_TEST
@@ -155,6 +157,7 @@ struct conn {
 	uint8_t forward;  /* number of the publish or reach line; 0: a client of the proxy */
 	struct addr peer; /* publish: of the client */
 	uint8_t socks;	  /* enum socks_step */
+	uint8_t bound;	  /* enum bound: not BOUND_NOWHERE: a connection of the transparent route */
 	bool is_started;  /* the head's first byte came */
 	bool is_asked, is_allowed, is_dialed;
 	bool is_over; /* one of the CONNS_OVER */
@@ -170,7 +173,23 @@ _Static_assert(sizeof(struct conn) <= 512, "an idle tunnel costs at most 512 byt
 TAILQ_HEAD(conn_list, conn);
 _Static_assert(MSG_FORWARDS_MAX <= UINT8_MAX, "the number of a line fits");
 
-struct dns; /* dns.c */
+struct dns;  /* dns.c */
+struct stub; /* stub.c */
+
+enum listener_kind {
+	LISTENER_PROXY,
+	LISTENER_UNIX,	/* weir proxy: its clients must be the user's own */
+	LISTENER_NAMES, /* DNS by TCP */
+	LISTENER_ROUTE, /* the transparent route */
+};
+
+/** struct listener - io.fd -1: unused */
+struct listener {
+	ev_io io;
+	uint8_t kind;		/* enum listener_kind */
+	uint8_t bound;		/* enum bound, of LISTENER_ROUTE */
+	uint8_t proto, forward; /* of LISTENER_PROXY, as LISTEN said */
+};
 
 struct worker {
 	struct ev_loop *loop;
@@ -179,12 +198,9 @@ struct worker {
 	struct msg_wr wr;
 	struct msg_config config;
 	struct dns *dns;
+	struct stub *stub; /* NULL: no names are asked for here */
 
-	struct listener {
-		ev_io io;
-		bool is_unix;		/* weir proxy: its clients must be the user's own */
-		uint8_t proto, forward; /* as LISTEN said */
-	} listener[LISTENERS_MAX];
+	struct listener listener[LISTENERS_MAX];
 	uid_t uid; /* the user, as this process sees it */
 	int spare; /* given up for a moment when no descriptor is left */
 	ev_timer pause;

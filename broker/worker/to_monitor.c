@@ -171,6 +171,20 @@ void done_send(struct conn *c, enum reason reason)
 	finish(c->w);
 }
 
+void name_send(struct worker *w, const struct msg_name *m)
+{
+	wr_open(&w->wr, MSG_NAME, 0);
+	msg_put_name(&w->wr, m);
+	finish(w);
+}
+
+void reject_name_send(struct worker *w, const struct msg_reject *m)
+{
+	wr_open(&w->wr, MSG_REJECT, 0);
+	msg_put_reject(&w->wr, m);
+	finish(w);
+}
+
 void gone_send(struct conn *c)
 {
 	wr_open(&c->w->wr, MSG_GONE, c->num);

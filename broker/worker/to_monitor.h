@@ -20,6 +20,9 @@ void dialed_send(struct conn *c, const struct addr *addr);
 void done_send(struct conn *c, enum reason reason);
 void gone_send(struct conn *c);
 void half_send(struct conn *c, const struct msg_half *m);
+void name_send(struct worker *w, const struct msg_name *m);
+/** reject_name_send() - about a query: no connection has a part in it */
+void reject_name_send(struct worker *w, const struct msg_reject *m);
 void stats_send(struct worker *w);
 /** stats_count() - a limit was met once more */
 void stats_count(struct worker *w, enum msg_count what);

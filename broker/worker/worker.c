@@ -5,6 +5,7 @@
 #include "broker/worker/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,13 @@
 #include "broker/worker/accept.h"
 #include "broker/worker/conn.h"
 #include "broker/worker/dns.h"
+#include "broker/worker/filter_args.h"
 #include "broker/worker/from_monitor.h"
 #include "broker/worker/leave.h"
 #include "broker/worker/misbehave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/serve.h"
+#include "broker/worker/stub.h"
 #include "broker/worker/to_monitor.h"
 #include "common/filter.h"
 #include "common/lock.h"
@@ -88,7 +91,18 @@ static int loop_init(struct worker *w)
 	return 0;
 }
 
-struct worker *worker_setup(int monitor)
+/* The socket's place is fixed before anything hostile is heard; from there it never goes. */
+static int names_init(struct worker *w, int names)
+{
+	if (names < 0)
+		return 0;
+	if (dup3(names, WORKER_NAMES_FD, O_CLOEXEC) < 0)
+		return -errno;
+	(void)close(names);
+	return stub_init(w);
+}
+
+struct worker *worker_setup(int monitor, int names)
 {
 	static const struct lock_limits limits = { .nofile_max = true };
 	struct worker *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
@@ -104,7 +118,7 @@ struct worker *worker_setup(int monitor)
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || lock_rlimits(&limits) < 0)
 		return NULL;
 	if (loop_init(w) < 0 || conns_init(w) < 0 || to_monitor_init(w) < 0 || accept_init(w) < 0 ||
-	    dns_init(w) < 0)
+	    dns_init(w) < 0 || names_init(w, names) < 0)
 		return NULL;
 	return w;
 }
@@ -141,7 +155,9 @@ int worker_lock(struct worker *w)
 		r = r < 0 ? r : 0;
 	}
 	r = r < 0 ? r : lock_connects(w);
-	return r < 0 ? r : filter_load(&filter_worker);
+	if (r == 0 && w->stub)
+		r = filter_load(&filter_names);
+	return r < 0 ? r : filter_load(w->stub ? &filter_worker_names : &filter_worker);
 }
 
 void worker_serve(struct worker *w)
@@ -152,9 +168,9 @@ void worker_serve(struct worker *w)
 	worker_exit(w, 1); /* the monitor's watcher never stops */
 }
 
-void worker_main(int monitor)
+void worker_main(int monitor, int names)
 {
-	struct worker *w = worker_setup(monitor);
+	struct worker *w = worker_setup(monitor, names);
 
 	if (!w || worker_lock(w) < 0)
 		_exit(1);

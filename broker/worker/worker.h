@@ -23,7 +23,8 @@ int guard_start(int sock, pid_t *pid, int *pidfd, struct err *e);
 __attribute__((noreturn)) void nursery_main(void);
 
 /** worker_main() - in the nursery's child: c-ares, lock, serve; never returns
- * @monitor: SOCK_SEQPACKET to the monitor */
-__attribute__((noreturn)) void worker_main(int monitor);
+ * @monitor: SOCK_SEQPACKET to the monitor
+ * @names: UDP socket at which names are asked for, -1: none */
+__attribute__((noreturn)) void worker_main(int monitor, int names);
 
 #endif

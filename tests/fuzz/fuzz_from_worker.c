@@ -32,7 +32,7 @@ static const char rules[] = "include none\naudit off\nallow a.example\nallow b.e
 			    "allow *.c.example:443\ndeny d.c.example\nallow 10.1.0.0/16:22\n"
 			    "deny 10.9.0.0/16\nallow localhost private\n";
 
-static struct sandbox_plan plan = { .listeners = true };
+static struct sandbox_plan plan = { .listeners = true, .transparent = true };
 static struct run run = { .plan = &plan, .id = "0123456789ab", .status_fd = -1, .quiet = true };
 static struct monitor m;
 static struct err err;
@@ -83,6 +83,7 @@ static void conns_check(void)
 {
 	assert(m.conns.n <= m.conns.max);
 	assert(m.queued <= m.queue_max);
+	assert(m.names.n <= STEPS_MAX); /* one for a message at most */
 	for (size_t i = 0; i < CONN_TABLE_BUCKETS; i++) {
 		for (const struct conn *c = m.conns.bucket[i]; c; c = c->next) {
 			const struct policy_rule *by = NULL;

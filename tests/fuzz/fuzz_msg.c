@@ -32,6 +32,9 @@ TRY(candidates)
 TRY(dialed)
 TRY(done)
 TRY(stats)
+TRY(name)
+TRY(named)
+TRY(route)
 TRY(config)
 TRY(verdict)
 TRY(dial)
@@ -60,6 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	try_dialed(r, &h, data, len);
 	try_done(r, &h, data, len);
 	try_stats(r, &h, data, len);
+	try_name(r, &h, data, len);
+	try_named(r, &h, data, len);
+	try_route(r, &h, data, len);
 	try_config(r, &h, data, len);
 	try_verdict(r, &h, data, len);
 	try_dial(r, &h, data, len);

@@ -68,9 +68,7 @@ BAD = [	# (line, column of the bad word, a word of the message)
     ("network", 1, "allowlist"),
     ("network maybe", 9, "maybe"),
     ("network deny deny", 14, "deny"),
-    ("route transparent", 7, "transparent"),
-    ("route both", 7, "both"),
-    ("route direct", 7, "direct"),
+    ("route direct", 7, "transparent"),
     ("view host", 6, "host"),
     ("home keep", 6, "keep"),
     ("include", 1, "preset"),
@@ -170,7 +168,7 @@ deny *
 include python
 include none
 network allowlist
-route proxy
+route both
 view project
 home private
 read /usr/share
@@ -233,7 +231,7 @@ def test_policy_presets_lists_the_five(world):
 @pytest.mark.parametrize("option", [
     ["--ask", "x.example.org"], ["--hide", "/x"],
     ["--view", "host"], ["--home", "keep"],
-    ["--tty", "sometimes"], ["--route", "transparent"], ["--route", "both"],
+    ["--tty", "sometimes"],
     ["--audit", "syslog"], ["--audit", "journal"], ["--write-anyway"], ["--ask-on", "approve"]])
 def test_options_of_later_are_refused_by_name(world, option):
     r = world.run(*option, "--", "true")

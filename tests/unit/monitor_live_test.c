@@ -348,7 +348,7 @@ static void limits_reach_the_worker_and_the_table(void **state)
 	assert_int_equal(c.connections, 20);
 	assert_int_equal(c.idle_ms, 7000);
 	assert_int_equal(f.m.conns.max, max + 20);
-	assert_int_equal(f.m.queue_max, f.m.conns.max);
+	assert_int_equal(f.m.queue_max, f.m.conns.max + NAMES_QUEUED);
 	assert_int_equal(edit(&f, "limit connections 5\nlimit idle 7\n"), 0);
 	fx_hear(&f, MSG_CONFIG);
 	assert_int_equal(f.m.conns.max, max + 20); /* they may all be there */

@@ -618,6 +618,68 @@ static void index_why_and_slow_matcher_agree_on_10000_cases(void **state)
 	}
 }
 
+static const struct {
+	const char *policy, *host;
+	unsigned port; /* 0: none */
+} any_ports[] = {
+	{ "allow a.example", "a.example", 80 },
+	{ "allow a.example:22", "a.example", 22 },
+	{ "allow a.example:*", "a.example", 1 },
+	{ "allow a.example:65535", "a.example", 65535 },
+	{ "allow .example:8000-8010\ndeny .example:8000-8009", "a.example", 8010 },
+	{ "allow .example\ndeny a.example:443", "a.example", 80 },
+	{ "allow .example\ndeny a.example:80,443", "a.example", 0 },
+	{ "allow .example:*\ndeny a.example", "a.example", 0 },
+	{ "allow *", "a.example", 80 },
+	{ "allow b.example", "a.example", 0 },
+	{ "deny a.example:80", "a.example", 0 },
+	{ "allow 10.0.0.0/8:*", "a.example", 0 },
+};
+
+static void a_name_is_open_on_its_lowest_port_that_no_rule_denies(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(any_ports); i++) {
+		struct policy *p = policy_one(any_ports[i].policy);
+		struct target t;
+		bool r;
+
+		assert_int_equal(target_parse(&t, any_ports[i].host, 7), 0);
+		r = policy_any_port(p, &t);
+		if (r != (any_ports[i].port > 0) || t.port != (r ? any_ports[i].port : 7))
+			fail_msg("%s: %s gave %d, port %u", any_ports[i].policy, any_ports[i].host,
+				 r, t.port);
+		policy_free(p);
+	}
+}
+
+static void what_rules_may_open_is_listed_once_and_in_order(void **state)
+{
+	struct policy *p = policy_one(
+		"allow a.example\nallow .b.example:22,80\nallow c.example:8000-8002\n"
+		"deny d.example:1-65535\nallow 10.1.0.0/16:22\nallow [fd00::/8]:5\n"
+		"allow 10.1.0.0/16:23\ndeny 10.9.0.0/16\n");
+	static const uint16_t want[] = { 5, 22, 23, 80, 443, 8000, 8001, 8002 };
+	const struct policy_rule *wide = NULL;
+	struct addr_net nets[2];
+	uint16_t ports[8];
+
+	(void)state;
+	assert_int_equal(policy_open_ports(p, ports, ARRAY_LEN(ports), &wide), ARRAY_LEN(want));
+	assert_memory_equal(ports, want, sizeof(want));
+	assert_null(wide);
+	assert_int_equal(policy_open_ports(p, ports, 3, &wide), -E2BIG);
+	assert_string_equal(wide->origin->text, "allow c.example:8000-8002");
+	assert_int_equal(policy_open_nets(p, nets, ARRAY_LEN(nets)), 2);
+	assert_int_equal(nets[0].prefix + nets[1].prefix, 16 + 8);
+	assert_int_equal(policy_open_nets(p, nets, 1), -E2BIG);
+	policy_free(p);
+	p = policy_one("allow a.example\nallow b.example:*");
+	assert_int_equal(policy_open_ports(p, ports, ARRAY_LEN(ports), &wide), -E2BIG);
+	assert_string_equal(wide->origin->text, "allow b.example:*");
+	policy_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -625,6 +687,8 @@ int main(void)
 		cmocka_unit_test(address_may_be_dialled_only_as_documented),
 		cmocka_unit_test(address_of_a_refused_target_is_refused),
 		cmocka_unit_test(candidates_are_needed_for_private_and_address_rules_only),
+		cmocka_unit_test(a_name_is_open_on_its_lowest_port_that_no_rule_denies),
+		cmocka_unit_test(what_rules_may_open_is_listed_once_and_in_order),
 		cmocka_unit_test(deny_beats_allow_from_every_layer),
 		cmocka_unit_test(tie_goes_to_the_later_layer),
 		cmocka_unit_test(index_why_and_slow_matcher_agree_on_10000_cases),

@@ -70,7 +70,7 @@ static const struct {
 	{ "audit syslog", "F:1:7: 'syslog' is not supported by this version of weir", "" },
 	{ "audit client", "F:1:7: 'client' is not supported by this version of weir", "" },
 	{ "limit pids 5", "F:1:7: 'pids' is not supported by this version of weir", "" },
-	{ "route both", "F:1:7: 'both' is not supported by this version of weir", "" },
+	{ "route direct", "F:1:7: 'direct': expected proxy, transparent or both", "" },
 	{ "view all", "F:1:6: 'all': expected project or host", "" },
 	{ "home sweet", "F:1:6: 'sweet': expected private or keep", "" },
 	{ "cache on", "F:1:7: 'on': expected keep or off", "" },

@@ -50,7 +50,7 @@ static void both_body(void)
 	socklen_t len = sizeof(v4);
 
 	NEED(netlink_lo_up() == 0);
-	n = shim_listeners(SHIM_PORT, fds);
+	n = shim_listeners(SHIM_PORT, fds, NULL);
 	NEED(n == 1 || n == 2);
 	NEED(getsockname(fds[0], (struct sockaddr *)&v4, &len) == 0);
 	NEED(v4.sin_family == AF_INET && ntohs(v4.sin_port) == SHIM_PORT &&
@@ -79,8 +79,8 @@ static void taken_body(void)
 	int fds[2] = { -1, -1 }, again[2] = { -7, -7 };
 
 	NEED(netlink_lo_up() == 0);
-	NEED(shim_listeners(SHIM_PORT, fds) >= 1);
-	NEED(shim_listeners(SHIM_PORT, again) == -EADDRINUSE);
+	NEED(shim_listeners(SHIM_PORT, fds, NULL) >= 1);
+	NEED(shim_listeners(SHIM_PORT, again, NULL) == -EADDRINUSE);
 	NEED(again[0] == -7 && again[1] == -7);
 }
 
@@ -100,7 +100,7 @@ static void connect_body(void)
 	socklen_t len = sizeof(linger);
 
 	NEED(netlink_lo_up() == 0);
-	if (shim_listeners(SHIM_PORT, fds) < 2)
+	if (shim_listeners(SHIM_PORT, fds, NULL) < 2)
 		return;
 	client = socket(AF_INET6, SOCK_STREAM, 0);
 	NEED(client >= 0);
