@@ -14,6 +14,10 @@ static const struct {
 } reasons[] = {
 	[REASON_NONE] = { "none", NULL, 0 },
 	[REASON_RULE] = { "rule", NULL, 0 },
+	[REASON_ASK] = { "ask", "http_request_denied", 403 },
+	[REASON_APPROVED] = { "approved", NULL, 0 },
+	[REASON_DECLINED] = { "declined", "http_request_denied", 403 },
+	[REASON_UNANSWERED] = { "unanswered", "http_request_denied", 403 },
 	[REASON_NO_RULE] = { "no_rule", "http_request_denied", 403 },
 	[REASON_DENIED] = { "denied", "http_request_denied", 403 },
 	[REASON_PORT] = { "port", "http_request_denied", 403 },

@@ -43,6 +43,11 @@ enum reason {
 	REASON_SHUTDOWN, /* the sandbox ended */
 	REASON_WORKER_DIED,
 	REASON_INTERNAL,
+	/* a person */
+	REASON_ASK,	   /* an ask rule matched: a person is asked */
+	REASON_APPROVED,   /* and allowed it */
+	REASON_DECLINED,   /* and did not */
+	REASON_UNANSWERED, /* nobody was there, or nobody answered in time */
 	REASON_COUNT
 };
 

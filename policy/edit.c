@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/escape.h"
 #include "common/scope.h"
 #include "policy/internal.h"
 
@@ -28,8 +29,20 @@ struct edit {
 };
 
 static const char *const verbs[] = {
-	[EDIT_ALLOW] = "allow", [EDIT_DENY] = "deny", [EDIT_FORGET] = "forget"
+	[EDIT_ALLOW] = "allow", [EDIT_DENY] = "deny", [EDIT_ASK] = "ask", [EDIT_FORGET] = "forget"
 };
+
+/* What a line with one of the three keywords decides. Return: 0, or -EINVAL for another keyword */
+static int verdict_of(const char *keyword, enum policy_verdict *v)
+{
+	for (enum policy_edit_verb k = EDIT_ALLOW; k < EDIT_FORGET; k++) {
+		if (!str_eq(keyword, verbs[k]))
+			continue;
+		*v = k == EDIT_DENY ? POLICY_DENY : k == EDIT_ASK ? POLICY_ASK : POLICY_ALLOW;
+		return 0;
+	}
+	return -EINVAL;
+}
 
 /* The wanted rule is parsed as the line that it will be, by the parser of all lines. */
 /* Among the suffix words of a rule */
@@ -44,7 +57,7 @@ static bool words_have(const struct words *w, const char *word)
 
 static int want_parse(struct edit *d)
 {
-	const char *keyword = d->how->verb == EDIT_DENY ? "deny" : "allow";
+	const char *keyword = verbs[d->how->verb == EDIT_FORGET ? EDIT_ALLOW : d->how->verb];
 	const struct place at = { .file = verbs[d->how->verb] };
 	struct policy_context none = { .home = NULL };
 	struct policy *p = policy_new(&none);
@@ -64,7 +77,7 @@ static int want_parse(struct edit *d)
 	if (words.n < 2 || (d->how->verb == EDIT_FORGET && words.n > 2))
 		return err_set(d->e, 0, "%s: '%s': expected one target", verbs[d->how->verb],
 			       d->how->words);
-	d->verdict = d->how->verb == EDIT_DENY ? POLICY_DENY : POLICY_ALLOW;
+	(void)verdict_of(keyword, &d->verdict);
 	d->is_private = words_have(&words, "private");
 	d->is_no_sni = words_have(&words, "no-sni");
 	d->ports_given = strrchr(words.w[1].s, ':') && words.w[1].s[words.w[1].len - 1] != ']';
@@ -72,30 +85,35 @@ static int want_parse(struct edit *d)
 	return pattern_parse(&d->arena, &at, &words.w[1], d->verdict, false, &d->want, d->e);
 }
 
+/* Deny beats allow beats ask. */
+static bool outweighs(enum policy_verdict a, enum policy_verdict b)
+{
+	return a != b && (a == POLICY_DENY || b == POLICY_ASK);
+}
+
 /* Is this line to go? Sets d->there when it is the wanted one. */
 static bool line_goes(struct edit *d, const struct words *w)
 {
 	const struct place at = { .file = d->how->file, .line = d->nlines };
 	struct policy_pattern *p = NULL;
-	bool deny = w->n > 1 && str_eq(w->w[0].s, "deny");
+	enum policy_verdict verdict;
 	enum ports_relation ports;
 
-	if (w->n < 2 || (!deny && !str_eq(w->w[0].s, "allow")))
+	if (w->n < 2 || verdict_of(w->w[0].s, &verdict) < 0)
 		return false;
-	if (pattern_parse(&d->arena, &at, &w->w[1], deny ? POLICY_DENY : POLICY_ALLOW, false, &p,
-			  NULL) < 0 ||
+	if (pattern_parse(&d->arena, &at, &w->w[1], verdict, false, &p, NULL) < 0 ||
 	    !pattern_same(p, d->want))
 		return false;
 	ports = pattern_ports(p, d->want);
 	if (d->how->verb == EDIT_FORGET)
 		return !d->ports_given || ports == PORTS_SAME;
-	if (deny == (d->verdict == POLICY_DENY)) {
+	if (verdict == d->verdict) {
 		d->there |= pattern_ports(d->want, p) >= PORTS_COVERED &&
 			    (!d->is_private || words_have(w, "private")) &&
 			    (!d->is_no_sni || words_have(w, "no-sni"));
 		return false;
 	}
-	return deny ? ports != PORTS_APART : ports >= PORTS_COVERED;
+	return outweighs(verdict, d->verdict) ? ports != PORTS_APART : ports >= PORTS_COVERED;
 }
 
 static void tell(const struct edit *d, unsigned line, const char *what, const char *text)
@@ -148,6 +166,17 @@ static int lines_copy(struct edit *d, const char *text, size_t len)
 	return 0;
 }
 
+/* Other people's words may be in it: one line, and nothing that a terminal would take. */
+static void comment_put(struct edit *d)
+{
+	static const char front[] = " " POLICY_EDIT_COMMENT;
+
+	memcpy(d->out + d->len, front, sizeof(front) - 1);
+	d->len += sizeof(front) - 1;
+	d->len += escape_text(d->out + d->len, POLICY_EDIT_COMMENT_MAX, d->how->comment,
+			      strlen(d->how->comment));
+}
+
 static void line_put(struct edit *d)
 {
 	size_t n = strlen(d->line);
@@ -156,6 +185,8 @@ static void line_put(struct edit *d)
 		d->out[d->len++] = '\n';
 	memcpy(d->out + d->len, d->line, n);
 	d->len += n;
+	if (d->how->comment)
+		comment_put(d);
 	d->out[d->len++] = '\n';
 	tell(d, d->nlines - d->vanished + 1, "added", d->line);
 }
@@ -183,7 +214,7 @@ static int edit(struct edit *d, const char *text, size_t len)
 		r = text_check(d, text, len);
 	if (r < 0)
 		return r;
-	d->out = malloc(len + sizeof(d->line) + 2);
+	d->out = malloc(len + sizeof(d->line) + POLICY_EDIT_COMMENT_MAX + 32);
 	if (!d->out)
 		return err_set(d->e, ENOMEM, "%s", d->how->file);
 	r = lines_copy(d, text, len);

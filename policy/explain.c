@@ -52,6 +52,12 @@ static const char *what_happened(enum reason reason)
 	switch (reason) {
 	case REASON_NO_RULE:
 		return "is not allowed";
+	case REASON_ASK:
+		return "is only allowed when a person says so";
+	case REASON_DECLINED:
+		return "is not allowed: a person was asked and said no";
+	case REASON_UNANSWERED:
+		return "is not allowed: a person was to be asked, and nobody answered";
 	case REASON_DENIED:
 		return "is denied";
 	case REASON_PORT:
@@ -78,6 +84,7 @@ static const char *what_happened(enum reason reason)
 		return "was cut: the policy changed";
 	case REASON_NONE:
 	case REASON_RULE:
+	case REASON_APPROVED:
 	case REASON_BAD_NAME:
 	case REASON_BAD_REQUEST:
 	case REASON_ORIGIN_FORM:

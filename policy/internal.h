@@ -124,6 +124,7 @@ const char *pattern_format(const struct policy_pattern *p, char buf[PATTERN_TEXT
 enum keyword {
 	KEY_ALLOW,
 	KEY_DENY,
+	KEY_ASK,
 	KEY_INCLUDE,
 	KEY_NETWORK,
 	KEY_READ,
@@ -134,6 +135,7 @@ enum keyword {
 	KEY_DEVICE,
 	KEY_ENV,
 	KEY_LIMIT,
+	KEY_ASK_TIMEOUT,
 	KEY_AUDIT,
 	KEY_ON_UNAVAILABLE,
 	KEY_ROUTE,
@@ -157,6 +159,7 @@ enum setting {
 	SET_ON_UNAVAILABLE,
 	SET_CONNECTIONS,
 	SET_IDLE,
+	SET_ASK_TIMEOUT,
 	SET_AUDIT_SINK,
 	SET_AUDIT_REQUIRED,
 	SET_UPSTREAM,

@@ -83,7 +83,7 @@ static const struct policy_rule *name_denied(const struct policy *p, const struc
 	return chain_denies(p, r, hash, t->name, t->name_len, false);
 }
 
-/* A deny rule after which nothing of the allow rule @r is left */
+/* A deny rule after which nothing of the allow or ask rule @r is left */
 static const struct policy_rule *rule_dead(const struct policy *p, const struct policy_rule *r)
 {
 	const struct policy_pattern *t = r->pattern;
@@ -136,11 +136,14 @@ static size_t lint_rule(const struct policy *p, struct line *l,
 		tell_pair(l, l->repeats, "says no more than", tell, arg);
 		return 1;
 	}
-	o = l->key == KEY_ALLOW ? rule_dead(p, r) : NULL;
+	o = l->key != KEY_DENY ? rule_dead(p, r) : NULL;
 	if (!o)
 		return 0;
 	l->dead_by = line_of(o);
-	tell_pair(l, l->dead_by, "never applies: deny beats allow, and it is denied by", tell, arg);
+	tell_pair(l, l->dead_by,
+		  l->key == KEY_ASK ? "never applies: it is denied by"
+				    : "never applies: deny beats allow, and it is denied by",
+		  tell, arg);
 	return 1;
 }
 
@@ -189,6 +192,7 @@ size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), 
 			switch (l->key) {
 			case KEY_ALLOW:
 			case KEY_DENY:
+			case KEY_ASK:
 				n += lint_rule(p, l, tell, arg);
 				break;
 			case KEY_READ:
@@ -200,6 +204,7 @@ size_t policy_lint(struct policy *p, void (*tell)(void *arg, const char *text), 
 				break;
 			case KEY_NETWORK:
 			case KEY_LIMIT:
+			case KEY_ASK_TIMEOUT:
 			case KEY_AUDIT:
 			case KEY_ON_UNAVAILABLE:
 			case KEY_ROUTE:

@@ -18,8 +18,8 @@ struct ports {
 struct hits {
 	uint16_t port;
 	struct ports *ports; /* NULL: only @port matters */
-	const struct policy_rule *allow, *deny, *port_only;
-	bool is_private, no_sni;
+	const struct policy_rule *allow, *ask, *deny, *port_only;
+	bool is_private, no_sni, ask_private, ask_no_sni;
 	struct policy_said *said; /* explanation: every rule on the way; NULL: none wanted */
 	size_t nsaid, max;
 };
@@ -91,6 +91,12 @@ static void hit(struct hits *h, const struct policy_rule *r)
 	}
 	if (!port) {
 		keep_better(&h->port_only, r);
+		return;
+	}
+	if (r->verdict == POLICY_ASK) {
+		keep_better(&h->ask, r);
+		h->ask_private |= r->is_private;
+		h->ask_no_sni |= r->no_sni;
 		return;
 	}
 	keep_better(&h->allow, r);
@@ -228,13 +234,22 @@ static void verdict(struct policy_match *m, const struct hits *h, const struct t
 		m->rule = h->allow;
 		m->is_private = h->is_private;
 		m->no_sni = h->no_sni;
+	} else if (h->ask) {
+		m->verdict = POLICY_ASK;
+		m->reason = REASON_ASK;
+		m->rule = h->ask;
+		m->is_private = h->ask_private;
+		m->no_sni = h->ask_no_sni;
 	} else if (h->port_only) {
 		m->reason = REASON_PORT;
 		m->rule = h->port_only;
 	}
 	/* SPEC section 4: it is known where it leads, without a look-up and whatever the port */
-	if (!h->deny && !h->allow && target_is_localhost(t) && !(m->rule && m->rule->is_private))
+	if (!h->deny && !h->allow && target_is_localhost(t) && !h->ask_private &&
+	    !(m->rule && m->rule->is_private)) {
+		m->verdict = POLICY_DENY;
 		m->reason = REASON_PRIVATE_ADDRESS;
+	}
 }
 
 void policy_match(const struct policy *p, const struct target *t, struct policy_match *m)
@@ -294,13 +309,20 @@ static void say_locked(const struct policy *p, const struct target *t, struct hi
 {
 	for (size_t k = 0; k < LAYER_COUNT; k++)
 		for (const struct line *l = p->lines[k].first; l; l = l->next) {
-			if (!l->locked_by || (l->key != KEY_ALLOW && l->key != KEY_DENY) ||
+			if (!l->locked_by ||
+			    (l->key != KEY_ALLOW && l->key != KEY_DENY && l->key != KEY_ASK) ||
 			    !pattern_names(l->u.rule.pattern, t) || h->nsaid == h->max)
 				continue;
 			h->said[h->nsaid++] = (struct policy_said){ .rule = &l->u.rule,
 								    .standing = SAID_LOCKED,
 								    .lock = &l->locked_by->origin };
 		}
+}
+
+/* Deny beats allow beats ask. */
+static unsigned rank(const struct policy_rule *r)
+{
+	return r->verdict == POLICY_DENY ? 0 : r->verdict == POLICY_ALLOW ? 1 : 2;
 }
 
 /* The deciding rule first, then by the order in which rules win */
@@ -316,7 +338,7 @@ static void say_order(struct policy_said *said, size_t n)
 
 			if (s.standing != o->standing ? s.standing > o->standing
 			    : s.rule->verdict != o->rule->verdict
-				    ? s.rule->verdict != POLICY_DENY
+				    ? rank(s.rule) > rank(o->rule)
 				    : a < b || (a == b &&
 						s.rule->pattern->order <= o->rule->pattern->order))
 				break;
@@ -354,13 +376,31 @@ const struct policy_origin *policy_locked(const struct policy *p, const char *ke
 	return NULL;
 }
 
-/* Does an allow address rule name this address and port, whatever its class? */
-static bool addr_named(const struct policy *p, const struct addr *a, uint16_t port)
+/* The allow or ask rule that names this address and port, whatever its class: allow beats ask. An
+ * ask rule holds for the IPv4 inside, too. */
+static const struct policy_rule *addr_named(const struct policy *p, const struct addr *a,
+					    uint16_t port)
 {
-	struct hits h = { .port = port };
+	struct hits h = { .port = port }, in = { .port = port };
+	struct addr four;
 
 	hit_nets(p, &h, a);
-	return h.allow != NULL;
+	if (h.allow || h.ask)
+		return h.allow ? h.allow : h.ask;
+	if (inner4(a, &four))
+		hit_nets(p, &in, &four);
+	return in.ask;
+}
+
+/* May it be dialled, but for what an address rule asks? */
+static bool addr_class_ok(const struct target *t, const struct policy_match *m,
+			  enum addr_class class, const struct policy_rule *named)
+{
+	if (class == ADDR_PUBLIC)
+		return true;
+	if (!t->is_addr && addr_class_is_private(class))
+		return m->is_private;
+	return named != NULL;
 }
 
 enum reason policy_judge_addr(const struct policy *p, const struct target *t,
@@ -370,18 +410,23 @@ enum reason policy_judge_addr(const struct policy *p, const struct target *t,
 	enum addr_class class = own ? ADDR_LOOPBACK : addr_class_of(a);
 	const struct policy_rule *deny = addr_denied(p, a, t->port);
 
-	if (m->verdict != POLICY_ALLOW)
+	const struct policy_rule *named;
+
+	if (m->verdict == POLICY_DENY)
 		return m->reason;
 	if (deny) {
 		if (by)
 			*by = deny;
 		return REASON_DENIED;
 	}
-	if (class == ADDR_PUBLIC)
-		return REASON_NONE;
-	if (!t->is_addr && addr_class_is_private(class))
-		return m->is_private ? REASON_NONE : REASON_PRIVATE_ADDRESS;
-	return addr_named(p, a, t->port) ? REASON_NONE : REASON_PRIVATE_ADDRESS;
+	named = addr_named(p, a, t->port);
+	if (!addr_class_ok(t, m, class, named))
+		return REASON_PRIVATE_ADDRESS;
+	if (t->is_addr || !named || named->verdict == POLICY_ALLOW)
+		return REASON_NONE; /* a target that is an address was judged by those rules itself */
+	if (by)
+		*by = named;
+	return REASON_ASK;
 }
 
 bool policy_needs_candidates(const struct policy *p, const struct policy_match *m)

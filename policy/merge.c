@@ -165,6 +165,7 @@ static int line_add(struct merge *m, struct line *l)
 	switch (l->key) {
 	case KEY_ALLOW:
 	case KEY_DENY:
+	case KEY_ASK:
 		rule_add(m, &l->u.rule);
 		return 0;
 	case KEY_READ:
@@ -194,6 +195,7 @@ static int line_add(struct merge *m, struct line *l)
 		return include_expand(m, l->origin.layer, l);
 	case KEY_NETWORK:
 	case KEY_LIMIT:
+	case KEY_ASK_TIMEOUT:
 	case KEY_AUDIT:
 	case KEY_ON_UNAVAILABLE:
 	case KEY_ROUTE:

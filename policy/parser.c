@@ -95,7 +95,9 @@ static int parse_rule(struct parser *ps, struct line *l)
 
 	if (err < 0)
 		return err;
-	r->verdict = l->key == KEY_DENY ? POLICY_DENY : POLICY_ALLOW;
+	r->verdict = l->key == KEY_DENY	 ? POLICY_DENY
+		     : l->key == KEY_ASK ? POLICY_ASK
+					 : POLICY_ALLOW;
 	r->origin = &l->origin;
 	err = pattern_parse(&ps->p->arena, &ps->at, &ps->w[1], r->verdict, l->from == NULL,
 			    &r->pattern, ps->e);
@@ -432,6 +434,18 @@ static int parse_limit(struct parser *ps, struct line *l)
 	return set_to(l, r == 0 ? SET_CONNECTIONS : SET_IDLE, (unsigned)v);
 }
 
+static int parse_ask_timeout(struct parser *ps, struct line *l)
+{
+	uint64_t v = 0;
+	int r = words_between(ps, 2, 2, "a number of seconds from 1 to 3600");
+
+	if (r < 0)
+		return r;
+	if (num_u64(ps->w[1].s, 1, 3600, &v) < 0)
+		return say(ps, 1, "a number of seconds from 1 to 3600");
+	return set_to(l, SET_ASK_TIMEOUT, (unsigned)v);
+}
+
 /* A word that is meant as a path shows it; any other is a typing error, not a file of that name. */
 static bool looks_like_path(const char *s)
 {
@@ -501,6 +515,7 @@ static const struct {
 } keywords[] = {
 	[KEY_ALLOW] = { "allow", parse_rule, false },
 	[KEY_DENY] = { "deny", parse_rule, false },
+	[KEY_ASK] = { "ask", parse_rule, false },
 	[KEY_INCLUDE] = { "include", parse_include, false },
 	[KEY_NETWORK] = { "network", parse_network, true },
 	[KEY_READ] = { "read", parse_grant, false },
@@ -511,6 +526,7 @@ static const struct {
 	[KEY_DEVICE] = { "device", parse_device, false },
 	[KEY_ENV] = { "env", parse_env, false },
 	[KEY_LIMIT] = { "limit", parse_limit, true },
+	[KEY_ASK_TIMEOUT] = { "ask-timeout", parse_ask_timeout, true },
 	[KEY_AUDIT] = { "audit", parse_audit, true },
 	[KEY_ON_UNAVAILABLE] = { "on-unavailable", parse_unavailable, true },
 	[KEY_ROUTE] = { "route", parse_route, true },
@@ -526,7 +542,7 @@ static const struct {
 static_assert(ARRAY_LEN(keywords) == KEY_COUNT, "each keyword has its row");
 
 /* Keywords of later versions: an error by name until they are enforced. */
-static const char *const later_keywords[] = { "ask", "ask-timeout", NULL };
+static const char *const later_keywords[] = { NULL };
 
 static const char *const setting_names[] = {
 	[SET_NETWORK] = "network",
@@ -538,6 +554,7 @@ static const char *const setting_names[] = {
 	[SET_ON_UNAVAILABLE] = "on-unavailable",
 	[SET_CONNECTIONS] = "limit connections",
 	[SET_IDLE] = "limit idle",
+	[SET_ASK_TIMEOUT] = "ask-timeout",
 	[SET_AUDIT_SINK] = "audit",
 	[SET_AUDIT_REQUIRED] = "audit",
 	[SET_UPSTREAM] = "upstream",
@@ -574,7 +591,7 @@ static int keyword_find(const struct parser *ps, size_t i)
 	near = nearest_word(ps->w[i].s, names);
 	(void)place_error(
 		&ps->at, ps->w[i].column, ps->e,
-		"'%s' is not a keyword: expected allow, deny, include, network, read, write, "
+		"'%s' is not a keyword: expected allow, deny, ask, include, network, read, write, "
 		"env, limit, audit or another of weir(1)",
 		ps->w[i].s);
 	return near ? err_fix(ps->e, "did you mean '%s'?", near) : -EINVAL;

@@ -12,6 +12,7 @@
 #include "policy/internal.h"
 
 #define CONNECTIONS_DEFAULT 4096 /* SPEC section 5 */
+#define ASK_TIMEOUT_DEFAULT 60	 /* seconds, SPEC section 3 */
 
 static char *keep_str(struct arena *a, const char *s)
 {
@@ -181,6 +182,11 @@ unsigned policy_connections(const struct policy *p)
 unsigned policy_idle_s(const struct policy *p)
 {
 	return setting(p, SET_IDLE, 0);
+}
+
+unsigned policy_ask_timeout_s(const struct policy *p)
+{
+	return setting(p, SET_ASK_TIMEOUT, ASK_TIMEOUT_DEFAULT);
 }
 
 enum policy_audit_sink policy_audit_sink(const struct policy *p)

@@ -169,8 +169,9 @@ enum policy_home policy_home(const struct policy *p);
 enum policy_cache policy_cache(const struct policy *p);
 const struct policy_env *policy_envs(const struct policy *p);
 const struct policy_forward *policy_forwards(const struct policy *p);
-unsigned policy_connections(const struct policy *p); /* limit connections, default 4096 */
-unsigned policy_idle_s(const struct policy *p);	     /* limit idle, 0: none */
+unsigned policy_connections(const struct policy *p);   /* limit connections, default 4096 */
+unsigned policy_idle_s(const struct policy *p);	       /* limit idle, 0: none */
+unsigned policy_ask_timeout_s(const struct policy *p); /* ask-timeout, default 60 */
 enum policy_audit_sink policy_audit_sink(const struct policy *p);
 const char *policy_audit_file(const struct policy *p); /* NULL: the default place */
 bool policy_audit_required(const struct policy *p);
@@ -186,11 +187,13 @@ bool policy_goes_upstream(const struct policy *p, const struct target *t, bool o
 /** struct policy_match - a verdict and why */
 struct policy_match {
 	enum policy_verdict verdict;
-	enum reason reason; /* REASON_RULE, NO_RULE, DENIED, PORT */
+	enum reason
+		reason; /* REASON_RULE, ASK, NO_RULE, DENIED, PORT, PRIVATE_ADDRESS (localhost) */
 	const struct policy_rule
 		*rule;		 /* the deciding one; NULL for no_rule. For PORT: the rule whose
 					 * name matched but not its ports */
-	bool is_private, no_sni; /* the union over every matching allow rule */
+	bool is_private, no_sni; /* the union over every matching allow rule; of ask rules when
+					 * the verdict is POLICY_ASK */
 };
 
 /** policy_match() - the verdict for a target, before any address of a name is known.
@@ -210,11 +213,13 @@ int policy_open_ports(const struct policy *p, uint16_t *out, size_t max,
 int policy_open_nets(const struct policy *p, struct addr_net *out, size_t max);
 /**
  * policy_judge_addr() - may this address of an allowed target be dialled?
- * @m:   in: from policy_match(); out when refused: the deny rule, or unchanged
+ * @m:   from policy_match(); a target that is to be asked about is judged as if it were allowed
  * @own: @a is one of this machine's addresses (counts as loopback)
+ * @by:  the rule that refuses or asks
  * For a target typed as an address, @a is that address.
  *
- * Return: REASON_NONE when it may, REASON_DENIED (a deny rule covers it), REASON_PRIVATE_ADDRESS */
+ * Return: REASON_NONE when it may, REASON_DENIED (a deny rule covers it), REASON_PRIVATE_ADDRESS,
+ *	   REASON_ASK (an ask rule covers the address that a name leads to, and no allow rule does) */
 enum reason policy_judge_addr(const struct policy *p, const struct target *t,
 			      const struct policy_match *m, const struct addr *a, bool own,
 			      const struct policy_rule **by);
@@ -270,21 +275,23 @@ int policy_target_words(const char *arg, char out[POLICY_WORDS_TEXT_MAX], struct
  * Return: 0, or -EINVAL / -ENOMEM with @e */
 int policy_target_parse(const char *arg, struct target *t, struct err *e);
 
-enum policy_edit_verb { EDIT_ALLOW, EDIT_DENY, EDIT_FORGET };
+enum policy_edit_verb { EDIT_ALLOW, EDIT_DENY, EDIT_ASK, EDIT_FORGET };
 #define POLICY_EDIT_COMMENT "# weir: " /* what weir itself writes behind a line begins so */
+#define POLICY_EDIT_COMMENT_MAX 512
 /** struct policy_edit - one change of a policy file's text */
 struct policy_edit {
 	enum policy_edit_verb verb;
-	const char *words;			   /* from policy_target_words() */
-	const char *file;			   /* for messages */
+	const char *words;   /* from policy_target_words() */
+	const char *comment; /* one line to stand behind POLICY_EDIT_COMMENT; NULL: none */
+	const char *file;    /* for messages */
 	void (*tell)(void *arg, const char *text); /* each line taken out or put in; may be NULL */
 	void *arg;
 };
 /**
  * policy_edit_text() - the text of a policy file with one rule more, or without one
- * Allow and deny take out the opposite lines for the same hosts that would outweigh or be outweighed,
- * and put one line at the end unless it stands there already. Forget takes out each allow and deny line
- * for the hosts, whatever its ports, or with exactly the ports when @words names some. What
+ * Allow, deny and ask take out the other lines for the same hosts that would outweigh or be outweighed,
+ * and put one line at the end unless it stands there already. Forget takes out each rule for the
+ * hosts, whatever its ports, or with exactly the ports when @words names some. What
  * stood behind "#" on a line that goes becomes a line of its own; every other byte stays. The text must parse as the user's layer, before and after.
  * @out: for free()
  *

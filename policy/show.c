@@ -48,6 +48,7 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 										     : STANDS;
 	case KEY_NETWORK:
 	case KEY_LIMIT:
+	case KEY_ASK_TIMEOUT:
 	case KEY_AUDIT:
 	case KEY_ON_UNAVAILABLE:
 	case KEY_ROUTE:
@@ -59,6 +60,7 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 		return p->set[l->u.set.what] == l ? STANDS : OVERRIDDEN;
 	case KEY_ALLOW:
 	case KEY_DENY:
+	case KEY_ASK:
 	case KEY_ENV:
 	case KEY_DOTFILE:
 	case KEY_PUBLISH:
@@ -142,6 +144,7 @@ void policy_show(const struct policy *p, FILE *out)
 	show_default(p, SET_ON_UNAVAILABLE, "on-unavailable error", out);
 	show_default(p, SET_CONNECTIONS, "limit connections 4096", out);
 	show_default(p, SET_IDLE, "limit idle 0", out);
+	show_default(p, SET_ASK_TIMEOUT, "ask-timeout 60", out);
 	show_default(p, SET_AUDIT_REQUIRED, "audit optional", out);
 	for (size_t k = 0; k < LAYER_COUNT; k++)
 		for (const struct line *l = p->lines[k].first; l; l = l->next) {
@@ -189,7 +192,7 @@ static int json_detail(json_t *o, const struct line *l)
 	char name[PATTERN_TEXT_MAX];
 	int r = 0;
 
-	if (l->key == KEY_ALLOW || l->key == KEY_DENY) {
+	if (l->key == KEY_ALLOW || l->key == KEY_DENY || l->key == KEY_ASK) {
 		r |= json_object_set_new(o, "target",
 					 json_text(pattern_format(l->u.rule.pattern, name)));
 		r |= json_object_set_new(o, "ports", json_ports(l->u.rule.pattern));
@@ -268,6 +271,7 @@ static json_t *json_settings(const struct policy *p)
 				 json_string(unavailable[policy_unavailable(p)]));
 	r |= json_object_set_new(o, "connections", json_integer(policy_connections(p)));
 	r |= json_object_set_new(o, "idle", json_integer(policy_idle_s(p)));
+	r |= json_object_set_new(o, "ask_timeout", json_integer(policy_ask_timeout_s(p)));
 	r |= json_object_set_new(o, "audit",
 				 json_string(policy_audit_sink(p) == AUDIT_OFF ? "off" : "file"));
 	r |= json_object_set_new(o, "audit_file", json_text(policy_audit_file(p)));

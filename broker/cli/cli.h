@@ -19,6 +19,8 @@ int cmd_policy(int argc, char **argv);
 int cmd_test(int argc, char **argv);
 int cmd_allow(int argc, char **argv);
 int cmd_deny(int argc, char **argv);
+int cmd_ask(int argc, char **argv);
+int cmd_approve(int argc, char **argv);
 int cmd_forget(int argc, char **argv);
 int cmd_trust(int argc, char **argv);
 int cmd_untrust(int argc, char **argv);

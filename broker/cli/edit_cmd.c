@@ -27,12 +27,14 @@ extern char **environ;
 static const char usage[] =
 	"usage: weir allow [-q] TARGET [private] ...\n"
 	"       weir deny [-q] TARGET ...\n"
+	"       weir ask [-q] TARGET [private] ...\n"
 	"       weir forget [-q] TARGET ...\n"
 	"\n"
 	"Edit the user's policy file; running sandboxes follow at once.\n"
 	"\n"
 	"allow   let sandboxes reach TARGET; takes out the user's own deny line for it\n"
 	"deny    refuse TARGET, whatever else allows it\n"
+	"ask     ask a person each time; takes out the user's own allow and deny lines for it\n"
 	"forget  take the lines for TARGET out again\n"
 	"\n"
 	"TARGET is what a policy line has (HOST[:PORTS], .SUFFIX, *.SUFFIX, *, ADDRESS[/PREFIX][:PORTS])\n"
@@ -193,8 +195,8 @@ static void follower_tell(void *arg, const char *id, const json_t *info)
 	json_decref(answer);
 }
 
-/* An allow line that something above outweighs is worth a word. */
-static void still_denied(const struct asked *a, const struct policy *p)
+/* A line that another one outweighs is worth a word. */
+static void still_decided(const struct asked *a, const struct policy *p)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		char host[POLICY_WORDS_TEXT_MAX], where[1100];
@@ -206,8 +208,9 @@ static void still_denied(const struct asked *a, const struct policy *p)
 		if (policy_target_parse(host, &t, NULL) < 0)
 			continue;
 		policy_match(p, &t, &m);
-		if (m.reason == REASON_DENIED)
-			note("%s is still denied: %s: %s", t.host,
+		if (m.reason == REASON_DENIED || (a->verb == EDIT_ASK && m.reason == REASON_RULE))
+			note("%s is still %s: %s: %s", t.host,
+			     m.reason == REASON_DENIED ? "denied" : "allowed",
 			     policy_rule_where(m.rule, where, sizeof(where)), m.rule->origin->text);
 	}
 }
@@ -233,10 +236,12 @@ static void tell_outcome(const struct asked *a)
 		err_print(&e);
 		return;
 	}
-	if (a->verb == EDIT_ALLOW)
-		still_denied(a, p);
+	if (a->verb == EDIT_ALLOW || a->verb == EDIT_ASK)
+		still_decided(a, p);
 	if (a->verb != EDIT_FORGET)
-		tell_lock(p, a->verb == EDIT_ALLOW ? "allow" : "deny");
+		tell_lock(p, a->verb == EDIT_ALLOW  ? "allow"
+			     : a->verb == EDIT_DENY ? "deny"
+						    : "ask");
 	policy_free(p);
 	surroundings_free(&at);
 }
@@ -306,6 +311,11 @@ int cmd_allow(int argc, char **argv)
 int cmd_deny(int argc, char **argv)
 {
 	return edit_cmd(EDIT_DENY, argc, argv);
+}
+
+int cmd_ask(int argc, char **argv)
+{
+	return edit_cmd(EDIT_ASK, argc, argv);
 }
 
 int cmd_forget(int argc, char **argv)

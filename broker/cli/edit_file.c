@@ -30,6 +30,7 @@
 static int make_parents(const char *path, struct err *e)
 {
 	char dir[PATH_MAX];
+	struct stat st;
 
 	if (strlen(path) >= sizeof(dir))
 		return err_set(e, ENAMETOOLONG, "open '%s'", path);
@@ -38,34 +39,46 @@ static int make_parents(const char *path, struct err *e)
 		if (*c != '/')
 			continue;
 		*c = '\0';
-		if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		if (fstatat(AT_FDCWD, dir, &st, 0) < 0 && mkdirat(AT_FDCWD, dir, 0700) < 0 &&
+		    errno != EEXIST)
 			return err_set(e, errno, "make the directory '%s'", dir);
 		*c = '/';
 	}
 	return 0;
 }
 
-static int lock_take(const char *path, struct err *e)
+int edit_lock_open(const char *lock, struct err *e)
 {
-	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000L };
-	SCOPED_FD int fd = -1;
-	int r = make_parents(path, e);
+	int fd, r = make_parents(lock, e);
 
 	if (r < 0)
 		return r;
-	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-	if (fd < 0)
-		return err_set(e, errno, "open the lock '%s'", path);
-	for (unsigned i = 0; i < EDIT_LOCK_S * 1000 / LOCK_PAUSE_MS; i++) {
-		if (fcntl(fd, F_OFD_SETLK, &whole) == 0)
-			return take_fd(&fd);
-		if (errno != EAGAIN && errno != EACCES)
-			return err_set(e, errno, "lock '%s'", path);
+	fd = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	return fd < 0 ? err_set(e, errno, "open the lock '%s'", lock) : fd;
+}
+
+static int lock_set(int fd, short type)
+{
+	struct flock whole = { .l_type = type, .l_whence = SEEK_SET };
+
+	return fcntl(fd, F_OFD_SETLK, &whole) < 0 ? -errno : 0;
+}
+
+static int lock_take(int fd, unsigned wait_ms, const char *path, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000L };
+
+	for (unsigned i = 0; i <= wait_ms / LOCK_PAUSE_MS; i++) {
+		int r = lock_set(fd, F_WRLCK);
+
+		if (r == 0)
+			return 0;
+		if (r != -EAGAIN && r != -EACCES)
+			return err_set(e, -r, "lock '%s'", path);
 		(void)nanosleep(&pause, NULL);
 	}
-	return err_set(e, 0, "'%s' has been locked for %d s by another weir command", path,
-		       EDIT_LOCK_S);
+	return err_set(e, 0, "'%s' has been locked for %u ms by another weir command", path,
+		       wait_ms);
 }
 
 static int write_all(int fd, const char *text, size_t len)
@@ -188,13 +201,25 @@ static int attempts(const char *path, uid_t uid, edit_file_fn change, void *arg,
 	return err_set(e, 0, "'%s' is being changed by something else again and again", path);
 }
 
+int edit_file_by(const char *path, uid_t uid, int lock, unsigned wait_ms, edit_file_fn change,
+		 void *arg, struct err *e)
+{
+	int r = lock_take(lock, wait_ms, path, e);
+
+	if (r < 0)
+		return r;
+	r = attempts(path, uid, change, arg, e);
+	(void)lock_set(lock, F_UNLCK);
+	return r;
+}
+
 int edit_file(const char *path, uid_t uid, const char *lock, edit_file_fn change, void *arg,
 	      struct err *e)
 {
 	/* a limit on file sizes is a write that fails, not the end of this process halfway */
 	void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
-	SCOPED_FD int held = lock_take(lock, e);
-	int r = held < 0 ? held : attempts(path, uid, change, arg, e);
+	SCOPED_FD int held = edit_lock_open(lock, e);
+	int r = held < 0 ? held : edit_file_by(path, uid, held, EDIT_LOCK_S * 1000, change, arg, e);
 
 	(void)signal(SIGXFSZ, old);
 	return r;

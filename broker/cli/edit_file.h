@@ -28,4 +28,14 @@ typedef int (*edit_file_fn)(void *arg, const char *text, size_t len, char **out,
 int edit_file(const char *path, uid_t uid, const char *lock, edit_file_fn change, void *arg,
 	      struct err *e);
 
+/** edit_lock_open() - the lock file of edit_file_by(). Return: a descriptor, or -errno with @e */
+int edit_lock_open(const char *lock, struct err *e);
+/**
+ * edit_file_by() - edit_file() with a lock file that is open, waited for @wait_ms at most
+ * For the monitor, also once it is locked: of the kernel it asks what layers_read_guarded() does and
+ * openat of new files, mkdirat, write, fchmod, fchown, fsync, renameat, unlinkat, getrandom, F_OFD_SETLK.
+ * Return: as edit_file() */
+int edit_file_by(const char *path, uid_t uid, int lock, unsigned wait_ms, edit_file_fn change,
+		 void *arg, struct err *e);
+
 #endif

@@ -25,7 +25,9 @@ static const char usage[] =
 	"  policy show | check | why | presets | import\n"
 	"                                  the merged policy; validate files; which rule decides and\n"
 	"                                  why; what presets exist; translate other tools' settings\n"
-	"  allow | deny | forget TARGET…   edit the user's policy; running sandboxes follow\n"
+	"  allow | deny | ask | forget TARGET…\n"
+	"                                  edit the user's policy; running sandboxes follow\n"
+	"  approve [--watch]               answer what running sandboxes ask a person\n"
 	"  trust | untrust [DIR]           accept a project's .weir/policy\n"
 	"  ps, kill ID                     running sandboxes; end one\n"
 	"  cache list | prune              what is kept for each project\n"
@@ -49,7 +51,9 @@ static const struct {
 	{ "policy", cmd_policy },
 	{ "allow", cmd_allow },
 	{ "deny", cmd_deny },
+	{ "ask", cmd_ask },
 	{ "forget", cmd_forget },
+	{ "approve", cmd_approve },
 	{ "trust", cmd_trust },
 	{ "untrust", cmd_untrust },
 	{ "ps", cmd_ps },
@@ -63,7 +67,7 @@ static const struct {
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"shell", "ask", "approve", "audit", "kernelspec", NULL,
+	"shell", "audit", "kernelspec", NULL,
 };
 
 int cli_fail(const struct err *e)

@@ -89,25 +89,6 @@ static void bytes_text(json_int_t n, char *buf, size_t room)
 	(void)snprintf(buf, room, u && v < 10 ? "%.1f%c" : "%.0f%c", v, units[u]);
 }
 
-static void command_text(const json_t *words, char *buf, size_t room)
-{
-	size_t i, at = 0;
-	const json_t *w;
-
-	buf[0] = '\0';
-	json_array_foreach(words, i, w)
-	{
-		const char *word = json_string_value(w);
-
-		if (i > 0 && at + 1 < room)
-			buf[at++] = ' ';
-		at += escape_line(buf + at, room - at, word ? word : "?", word ? strlen(word) : 1);
-		if (at + 2 >= room)
-			break;
-	}
-	buf[at] = '\0';
-}
-
 static void row(void *arg, const char *id, const json_t *o)
 {
 	const char *name = json_string_value(json_object_get(o, "name"));
@@ -122,7 +103,7 @@ static void row(void *arg, const char *id, const json_t *o)
 	age_text(number(o, "age"), age, sizeof(age));
 	bytes_text(number(o, "up"), up, sizeof(up));
 	bytes_text(number(o, "down"), down, sizeof(down));
-	command_text(json_object_get(o, "command"), command, sizeof(command));
+	(void)sandbox_command(o, command, sizeof(command));
 	(void)printf("%-12s  %-12s  %7lld  %7s  %5lld  %6s  %6s  %s\n", id, called,
 		     number(o, "pid"), age, number(o, "connections"), up, down, command);
 }

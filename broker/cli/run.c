@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/cli/answers.h"
 #include "broker/cli/forwards.h"
 #include "broker/cli/grant.h"
 #include "broker/cli/layers.h"
@@ -150,6 +151,7 @@ static void policy_fix(const struct typed *t, struct surroundings *at, struct sa
 struct followed {
 	const struct layers_options *options;
 	struct surroundings *at;
+	struct answers answers;
 };
 
 static int follow_reload(void *live, void (*tell)(void *arg, const char *text), void *arg,
@@ -158,6 +160,20 @@ static int follow_reload(void *live, void (*tell)(void *arg, const char *text), 
 	struct followed *f = live;
 
 	return layers_reload(f->options, f->at, tell, arg, out, e);
+}
+
+static int follow_keep(void *live, const struct run_answer *answer, struct err *e)
+{
+	struct followed *f = live;
+
+	return answers_keep(&f->answers, answer, e);
+}
+
+static void follow_keep_open(void *live)
+{
+	struct followed *f = live;
+
+	answers_open(&f->answers);
 }
 
 static char **follow_files(void *live)
@@ -196,6 +212,13 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.reload = follow_reload;
 	run.files = follow_files;
 	run.live = &live;
+	answers_init(&live.answers, at, t->argv);
+	if (live.answers.user && live.answers.project) {
+		run.keep = follow_keep;
+		run.keep_open = follow_keep_open;
+		run.keep_user = live.answers.user;
+		run.keep_project = live.answers.project;
+	}
 	run.project = at->place.project;
 	run.runtime = dirs->runtime;
 	run.config = t->o.layers.no_user_policy ? NULL : dirs->config;
@@ -208,6 +231,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.nforwards = forwards.n;
 	status = monitor_main(&run, &e);
 	forwards_close(&forwards);
+	answers_close(&live.answers);
 	if (!e.what[0])
 		return status;
 	if (e.unavailable && policy_unavailable(policy) != UNAVAILABLE_ERROR)

@@ -16,7 +16,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/escape.h"
 #include "common/scope.h"
+
+#define REQUEST_MAX 4096
 
 static int directory_open(const char *runtime, uid_t uid)
 {
@@ -77,14 +80,13 @@ static size_t line_read(int fd, char *buf, size_t room)
 }
 
 /* One line of JSON each way */
-static json_t *ask(int fd, const char *verb)
+static json_t *exchange(int fd, const char *line, size_t n)
 {
-	char line[128], *buf;
 	json_t *o = NULL;
+	char *buf;
 	size_t len;
-	int n = snprintf(line, sizeof(line), "{\"v\":1,\"verb\":\"%s\"}\n", verb);
 
-	if (send(fd, line, (size_t)n, MSG_NOSIGNAL) != n)
+	if (send(fd, line, n, MSG_NOSIGNAL) != (ssize_t)n)
 		return NULL;
 	buf = malloc(SANDBOX_REPLY_MAX);
 	len = buf ? line_read(fd, buf, SANDBOX_REPLY_MAX) : 0;
@@ -92,6 +94,14 @@ static json_t *ask(int fd, const char *verb)
 		o = json_loadb(buf, len, JSON_REJECT_DUPLICATES, NULL);
 	free(buf);
 	return o;
+}
+
+static json_t *ask(int fd, const char *verb)
+{
+	char line[128];
+	int n = snprintf(line, sizeof(line), "{\"v\":1,\"verb\":\"%s\"}\n", verb);
+
+	return exchange(fd, line, (size_t)n);
 }
 
 static bool is_entry(int dir, const char *id, uid_t uid)
@@ -132,6 +142,45 @@ json_t *sandbox_ask(const char *runtime, uid_t uid, const char *id, const char *
 	SCOPED_FD int fd = dir < 0 ? -1 : entry_open(dir, uid, id);
 
 	return fd < 0 ? NULL : answer_of(fd, verb);
+}
+
+int sandbox_connect(const char *runtime, uid_t uid, const char *id)
+{
+	SCOPED_FD int dir = directory_open(runtime, uid);
+
+	return dir < 0 ? dir : entry_open(dir, uid, id);
+}
+
+json_t *sandbox_request(const char *runtime, uid_t uid, const char *id, const json_t *req)
+{
+	SCOPED_FD int fd = sandbox_connect(runtime, uid, id);
+	char line[REQUEST_MAX];
+	size_t n = json_dumpb(req, line, sizeof(line) - 1, JSON_COMPACT);
+
+	if (fd < 0 || n == 0 || n >= sizeof(line))
+		return NULL;
+	line[n++] = '\n';
+	return exchange(fd, line, n);
+}
+
+const char *sandbox_command(const json_t *info, char *buf, size_t room)
+{
+	const json_t *words = json_object_get(info, "command"), *w;
+	size_t i, at = 0;
+
+	buf[0] = '\0';
+	json_array_foreach(words, i, w)
+	{
+		const char *word = json_string_value(w);
+
+		if (i > 0 && at + 1 < room)
+			buf[at++] = ' ';
+		at += escape_line(buf + at, room - at, word ? word : "?", word ? strlen(word) : 1);
+		if (at + 2 >= room)
+			break;
+	}
+	buf[at] = '\0';
+	return buf;
 }
 
 int sandbox_end(const char *runtime, uid_t uid, const char *id, const char *verb, pid_t *pid)

@@ -24,6 +24,13 @@ unsigned sandboxes_each(const char *runtime, uid_t uid, const char *verb,
 			void (*fn)(void *arg, const char *id, const json_t *answer), void *arg);
 /** sandbox_ask() - one of them. Return: its answer, for json_decref(), or NULL */
 json_t *sandbox_ask(const char *runtime, uid_t uid, const char *id, const char *verb);
+/** sandbox_request() - send one of them @req, which is borrowed
+ * Return: its reply, whether it is ok or not, for json_decref(); NULL when there is none */
+json_t *sandbox_request(const char *runtime, uid_t uid, const char *id, const json_t *req);
+/** sandbox_connect() - a connection to one of them. Return: a descriptor, or -errno */
+int sandbox_connect(const char *runtime, uid_t uid, const char *id);
+/** sandbox_command() - the command of an "info" answer as one line, escaped. Return: @buf */
+const char *sandbox_command(const json_t *info, char *buf, size_t room);
 /** sandbox_end() - tell one of them to end by @verb, "kill" or "kill_now", and wait until it has
  * @pid: its monitor, as the kernel names it
  * Return: 0, -ESRCH when there is none, -ETIMEDOUT when it does not answer or not end in time */

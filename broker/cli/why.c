@@ -74,19 +74,27 @@ static void addresses_find(struct why *w)
 	}
 }
 
-/* As the monitor does: one address that may be dialled is enough; else the first one says why not. */
+/* As the monitor does: one address that may be dialled is enough, then one that is asked about; else
+ * the first one says why not. */
 static void outcome(struct why *w)
 {
+	const struct found *f = NULL;
+
 	w->reason = w->match.reason;
 	w->rule = w->match.rule;
-	if (w->match.verdict != POLICY_ALLOW || w->naddr == 0)
+	if (w->match.verdict == POLICY_DENY || w->naddr == 0)
 		return;
 	for (size_t i = 0; i < w->naddr; i++)
 		if (w->addr[i].reason == REASON_NONE)
 			return;
-	w->reason = w->addr[0].reason;
-	w->rule = w->addr[0].by;
-	w->about = &w->addr[0].addr;
+	for (size_t i = 0; i < w->naddr && !f; i++)
+		if (w->addr[i].reason == REASON_ASK)
+			f = &w->addr[i];
+	if (!f)
+		f = &w->addr[0];
+	w->reason = f->reason;
+	w->rule = f->by;
+	w->about = &f->addr;
 }
 
 static int find(struct why *w, const char *typed, bool resolve, struct err *e)
@@ -114,9 +122,9 @@ static const char *network_word(const struct policy *p)
 	return words[policy_network(p)];
 }
 
-static bool is_allowed(const struct why *w)
+static const char *verdict_word(const struct why *w)
 {
-	return w->reason == REASON_RULE;
+	return w->reason == REASON_RULE ? "allow" : w->reason == REASON_ASK ? "ask" : "deny";
 }
 
 /* ---- text ---- */
@@ -130,6 +138,29 @@ static void print_rule(const char *front, const struct policy_rule *r, const cha
 		     text, *behind ? ", " : "", behind);
 }
 
+static const char *how_beaten(const struct why *w, const struct policy_rule *r)
+{
+	enum policy_verdict by = w->match.rule ? w->match.rule->verdict : r->verdict;
+
+	if (by != r->verdict)
+		return by == POLICY_ALLOW	  ? "allow beats ask"
+		       : r->verdict == POLICY_ASK ? "deny beats ask"
+						  : "deny beats allow";
+	return r->is_private ? "less specific; its 'private' counts" : "less specific";
+}
+
+static const char *what_of(const struct why *w, const struct found *f)
+{
+	if (w->match.verdict == POLICY_DENY)
+		return "";
+	if (f->reason == REASON_ASK)
+		return ": asked about";
+	if (f->reason != REASON_NONE)
+		return ": refused";
+	return w->match.verdict == POLICY_ASK ? ": may be dialled when it is allowed"
+					      : ": may be dialled";
+}
+
 static void print_said(const struct why *w)
 {
 	for (size_t i = 0; i < w->nsaid; i++) {
@@ -140,12 +171,7 @@ static void print_said(const struct why *w)
 		case SAID_DECIDES:
 			continue;
 		case SAID_BEATEN:
-			print_rule("beats", s->rule,
-				   w->match.rule && w->match.rule->verdict == POLICY_DENY &&
-						   s->rule->verdict != POLICY_DENY
-					   ? "deny beats allow"
-				   : s->rule->is_private ? "less specific; its 'private' counts"
-							 : "less specific");
+			print_rule("beats", s->rule, how_beaten(w, s->rule));
 			break;
 		case SAID_OTHER_PORT:
 			print_rule("not", s->rule, "other ports");
@@ -169,11 +195,9 @@ static void print_addresses(const struct why *w)
 			     addr_format(&f->addr, text),
 			     f->own ? "this machine's own"
 				    : addr_class_name(addr_class_of(&f->addr)),
-			     w->hosts ? ", from /etc/hosts" : "",
-			     w->match.verdict != POLICY_ALLOW ? ""
-			     : f->reason == REASON_NONE	      ? ": may be dialled"
-							      : ": refused");
-		if (f->reason == REASON_DENIED && f->by && w->match.verdict == POLICY_ALLOW)
+			     w->hosts ? ", from /etc/hosts" : "", what_of(w, f));
+		if ((f->reason == REASON_DENIED || f->reason == REASON_ASK) && f->by &&
+		    w->match.verdict != POLICY_DENY)
 			(void)printf(" by %s", policy_rule_where(f->by, where, sizeof(where)));
 		(void)putchar('\n');
 	}
@@ -186,7 +210,7 @@ static void print_text(const struct why *w)
 	bool six = w->t.is_addr && w->t.addr.family == 6;
 
 	(void)printf("%s%s%s:%u: %s (%s)\n", six ? "[" : "", w->t.host, six ? "]" : "", w->t.port,
-		     is_allowed(w) ? "allow" : "deny", reason_name(w->reason));
+		     verdict_word(w), reason_name(w->reason));
 	if (policy_network(w->p) != NETWORK_ALLOWLIST)
 		(void)printf("  %-10s the network state is %s: %s\n", "but", network_word(w->p),
 			     policy_network(w->p) == NETWORK_DENY
@@ -240,12 +264,14 @@ static json_t *json_found(const struct why *w, const struct found *f)
 	char text[ADDR_TEXT_MAX];
 	bool may = f->reason == REASON_NONE;
 
-	return json_pack(
-		"{s:s,s:s,s:b,s:b,s:s?,s:o}", "addr", addr_format(&f->addr, text), "class",
-		addr_class_name(f->own ? ADDR_LOOPBACK : addr_class_of(&f->addr)), "own", f->own,
-		"dialled", may, "reason", may ? NULL : reason_name(f->reason), "rule",
-		json_rule(f->reason == REASON_DENIED && w->match.verdict == POLICY_ALLOW ? f->by
-											 : NULL));
+	return json_pack("{s:s,s:s,s:b,s:b,s:s?,s:o}", "addr", addr_format(&f->addr, text), "class",
+			 addr_class_name(f->own ? ADDR_LOOPBACK : addr_class_of(&f->addr)), "own",
+			 f->own, "dialled", may, "reason", may ? NULL : reason_name(f->reason),
+			 "rule",
+			 json_rule((f->reason == REASON_DENIED || f->reason == REASON_ASK) &&
+						   w->match.verdict != POLICY_DENY
+					   ? f->by
+					   : NULL));
 }
 
 static int print_json(const struct why *w, struct err *e)
@@ -259,7 +285,7 @@ static int print_json(const struct why *w, struct err *e)
 		(void)json_array_append_new(addrs, json_found(w, &w->addr[i]));
 	o = json_pack("{s:s,s:i,s:b,s:s,s:s,s:s,s:o,s:o,s:o,s:s?,s:o,s:s}", "host", w->t.host,
 		      "port", (int)w->t.port, "is_address", w->t.is_addr, "network",
-		      network_word(w->p), "verdict", is_allowed(w) ? "allow" : "deny", "reason",
+		      network_word(w->p), "verdict", verdict_word(w), "reason",
 		      reason_name(w->reason), "rule",
 		      json_rule(w->reason == REASON_PORT ? NULL : w->rule), "matching", said,
 		      "addresses", addrs, "trouble",

@@ -362,6 +362,7 @@ static void record_fill(struct audit *a, json_t *o, const struct audit_record *r
 		text_set(o, "reason", reason_name(rec->reason));
 	if (rec->rule)
 		rule_set(o, rec->rule);
+	text_set(o, "approval", rec->approval);
 	if (rec->counts) {
 		int_set(o, "up", rec->up);
 		int_set(o, "down", rec->down);

@@ -39,6 +39,7 @@ struct audit_record {
 	const char *verdict;
 	enum reason reason;
 	const struct policy_rule *rule;
+	const char *approval; /* what a person said */
 	bool counts;
 	uint64_t up, down, ms;
 	uint32_t requests;

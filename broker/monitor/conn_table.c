@@ -4,6 +4,7 @@
  * Memory: at most max connections, each as large as struct conn and sixteen addresses. */
 #include "conn_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 void conn_table_init(struct conn_table *t, size_t max)
@@ -62,7 +63,9 @@ void conn_table_dialed(struct conn_table *t, struct conn *c)
 
 static void conn_free(struct conn *c)
 {
+	assert(!c->question); /* whoever takes it out has it leave first */
 	free(c->allowed);
+	free(c->cand);
 	free(c);
 }
 

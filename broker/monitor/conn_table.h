@@ -19,19 +19,23 @@ struct forward;
 
 /* NONE, NEW and OVER are answers of conn_table_state() about a number; no struct conn is in them.
  *   NEW --ASK, refused--> OVER
+ *   NEW --ASK, a person decides--> ASKED --no--> OVER;  --yes--> as if it were allowed now
  *   NEW --ASK, allowed--> ALLOWED (worker resolves) --DIALED--> OPEN --DONE--> OVER
  *                         WAITING (for CANDIDATES) --DIAL--> DIALING --DIALED--> OPEN
  *                         DIALING (the verdict fixed the addresses) */
 enum conn_state {
-	CONN_NONE, /* number 0: the message is about no connection */
-	CONN_NEW,  /* a number above every one seen */
-	CONN_OVER, /* seen and gone, or skipped */
+	CONN_NONE,  /* number 0: the message is about no connection */
+	CONN_NEW,   /* a number above every one seen */
+	CONN_OVER,  /* seen and gone, or skipped */
+	CONN_ASKED, /* a person is asked before the VERDICT */
 	CONN_ALLOWED,
 	CONN_WAITING,
 	CONN_DIALING,
 	CONN_OPEN,
 	CONN_STATE_COUNT
 };
+
+struct question;
 
 struct conn {
 	uint32_t num;	 /* the worker's */
@@ -47,6 +51,13 @@ struct conn {
 	struct addr *allowed; /* nallowed addresses that may be dialled; NULL: any public one */
 	struct addr addr;     /* dialled; family 0: not yet */
 	double since;	      /* monotonic seconds */
+	/* what a person is asked, or was: questions.h */
+	struct question *question; /* it waits for the answer; NULL: it waits for none */
+	TAILQ_ENTRY(conn) waiting;
+	uint8_t said;	   /* enum answer about the target */
+	uint8_t said_addr; /* and about an address that it leads to: */
+	struct addr asked_addr;
+	struct msg_candidates *cand; /* what it leads to, while the answer decides about the DIAL */
 	struct conn *next;
 	TAILQ_ENTRY(conn) undialed; /* until DIALED */
 	bool is_undialed;

@@ -6,26 +6,18 @@
  * Memory: CONTROL_CLIENTS_MAX requests of CONTROL_LINE_MAX bytes, and one reply. */
 #include "broker/monitor/control.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "broker/monitor/audit.h"
-#include "broker/monitor/forward.h"
-#include "broker/monitor/live.h"
+#include "broker/monitor/control_say.h"
 #include "broker/monitor/monitor.h"
-#include "broker/monitor/record.h"
-#include "broker/monitor/signals.h"
+#include "broker/monitor/questions.h"
 #include "broker/monitor/state.h"
-#include "common/err.h"
 #include "common/scope.h"
-#include "sandbox/plan.h"
 
 #define ACCEPT_BATCH 64
 #define PAUSE_S 0.2
@@ -38,129 +30,14 @@ static void client_close(struct control_client *c)
 	(void)close(c->io.fd);
 	TAILQ_REMOVE(&all->all, c, link);
 	all->n--;
+	all->listening -= c->is_listening;
 	free(c);
 }
 
 /* ---- replies ---- */
 
-static json_t *failure(const char *text)
-{
-	return json_pack("{s:i, s:b, s:o}", "v", CONTROL_VERSION, "ok", 0, "error",
-			 audit_text(text));
-}
-
-static void set(json_t *o, const char *key, const char *text)
-{
-	(void)json_object_set_new(o, key, text ? audit_text(text) : json_null());
-}
-
-static json_t *command_words(const struct monitor *m)
-{
-	json_t *list = json_array();
-	char **argv = m->run->plan->argv;
-
-	for (size_t i = 0; argv && argv[i] && i < CONTROL_WORDS_MAX; i++) {
-		char word[CONTROL_WORD_MAX + 1];
-		size_t len = strnlen(argv[i], CONTROL_WORD_MAX);
-
-		memcpy(word, argv[i], len);
-		word[len] = '\0';
-		(void)json_array_append_new(list, audit_text(word));
-	}
-	return list;
-}
-
-static json_t *policy_files(const struct monitor *m)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < m->live.npaths; i++)
-		(void)json_array_append_new(list, audit_text(m->live.paths[i]));
-	return list;
-}
-
-static int64_t age_s(const struct monitor *m)
-{
-	int64_t s = (int64_t)time(NULL) - m->started_s;
-
-	return s > 0 ? s : 0; /* the clock was set back */
-}
-
-static json_t *say_info(struct monitor *m)
-{
-	json_t *o = json_object();
-
-	(void)json_object_set_new(o, "v", json_integer(CONTROL_VERSION));
-	(void)json_object_set_new(o, "ok", json_true());
-	set(o, "id", m->run->id);
-	set(o, "name", m->run->name);
-	(void)json_object_set_new(o, "pid", json_integer(m->self));
-	(void)json_object_set_new(o, "command", command_words(m));
-	set(o, "project", m->run->project);
-	(void)json_object_set_new(o, "generation", json_integer((json_int_t)m->live.generation));
-	set(o, "started", m->started_at);
-	set(o, "network", monitor_network_name(m));
-	(void)json_object_set_new(o, "files", policy_files(m));
-	(void)json_object_set_new(o, "connections", json_integer((json_int_t)m->conns.n));
-	(void)json_object_set_new(o, "ports", forwards_json(m));
-	(void)json_object_set_new(o, "up", json_integer((json_int_t)m->up));
-	(void)json_object_set_new(o, "down", json_integer((json_int_t)m->down));
-	(void)json_object_set_new(o, "age", json_integer((json_int_t)age_s(m)));
-	return o;
-}
-
-/* As SIGTERM to weir does: the command may finish, and has TERM_S for it. */
-static json_t *say_kill(struct monitor *m)
-{
-	record_event(m, "kill", NULL);
-	signals_seen(m, SIGTERM);
-	return json_pack("{s:i, s:b}", "v", CONTROL_VERSION, "ok", 1);
-}
-
-static json_t *say_kill_now(struct monitor *m)
-{
-	record_event(m, "kill", NULL);
-	monitor_kill_sandbox(m);
-	return json_pack("{s:i, s:b}", "v", CONTROL_VERSION, "ok", 1);
-}
-
-static json_t *say_reload(struct monitor *m)
-{
-	struct err e = { 0 };
-
-	if (live_reload(m, &e) < 0)
-		return failure(e.what);
-	return json_pack("{s:i, s:b, s:I}", "v", CONTROL_VERSION, "ok", 1, "generation",
-			 (json_int_t)m->live.generation);
-}
-
-static const struct {
-	const char *name;
-	json_t *(*say)(struct monitor *m);
-} verbs[] = {
-	{ "info", say_info },
-	{ "reload", say_reload },
-	{ "kill", say_kill },
-	{ "kill_now", say_kill_now },
-};
-
-static json_t *answer(struct monitor *m, const json_t *req)
-{
-	const json_t *v = json_object_get(req, "v"), *verb = json_object_get(req, "verb");
-
-	if (!json_is_integer(v) || json_integer_value(v) != CONTROL_VERSION)
-		return failure("expected version 1: {\"v\":1,\"verb\":…}");
-	if (!json_is_string(verb))
-		return failure("expected a verb: {\"v\":1,\"verb\":…}");
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
-		if (str_eq(verbs[i].name, json_string_value(verb)))
-			return verbs[i].say(m);
-	}
-	return failure("unknown verb: this version knows info, reload, kill and kill_now");
-}
-
 /* Return: false when the client did not take all of it. */
-static bool reply(struct control_client *c, json_t *o)
+static bool put(struct control_client *c, json_t *o)
 {
 	static char buf[CONTROL_REPLY_MAX];
 	size_t len;
@@ -168,12 +45,52 @@ static bool reply(struct control_client *c, json_t *o)
 	len = o ? json_dumpb(o, buf, sizeof(buf) - 1, JSON_COMPACT | JSON_ENSURE_ASCII) : 0;
 	if (len == 0 || len > sizeof(buf) - 1) {
 		json_decref(o);
-		o = failure("the reply is too large");
+		o = control_failure("the reply is too large", "");
 		len = o ? json_dumpb(o, buf, sizeof(buf) - 1, JSON_COMPACT) : 0;
 	}
 	json_decref(o);
 	buf[len++] = '\n';
 	return send(c->io.fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+}
+
+/* To everybody who listens. Who does not read is closed, but not in the middle of a request. */
+static void event(struct monitor *m, json_t *o)
+{
+	struct control_client *c;
+
+	TAILQ_FOREACH (c, &m->control.all, link) {
+		if (c->is_listening && !c->is_late && !put(c, json_incref(o))) {
+			c->is_late = true;
+			ev_feed_event(m->loop, &c->io, EV_READ);
+		}
+	}
+	json_decref(o);
+}
+
+void control_question(struct monitor *m, const struct question *q, const char *answer)
+{
+	if (!m->control.on || m->control.listening == 0)
+		return;
+	event(m,
+	      answer ? json_pack("{s:i, s:s, s:s, s:I, s:s}", "v", CONTROL_VERSION, "event",
+				 "answered", "sandbox", m->run->id, "question", (json_int_t)q->id,
+				 "answer", answer)
+		     : json_pack("{s:i, s:s, s:s, s:o}", "v", CONTROL_VERSION, "event", "question",
+				 "sandbox", m->run->id, "question", control_question_json(q)));
+}
+
+void control_reloaded(struct monitor *m)
+{
+	if (m->control.on && m->control.listening > 0)
+		event(m, json_pack("{s:i, s:s, s:s, s:I}", "v", CONTROL_VERSION, "event", "policy",
+				   "sandbox", m->run->id, "generation",
+				   (json_int_t)m->live.generation));
+}
+
+void control_listen(struct control_client *c)
+{
+	c->m->control.listening += !c->is_listening;
+	c->is_listening = true;
 }
 
 /* ---- requests ---- */
@@ -187,10 +104,10 @@ static bool line(struct control_client *c, const char *text, size_t len)
 
 	if (!json_is_object(req)) {
 		json_decref(req);
-		(void)reply(c, failure("expected one JSON object a line"));
+		(void)put(c, control_failure("expected one JSON object a line", ""));
 		return false;
 	}
-	ok = reply(c, answer(c->m, req));
+	ok = put(c, control_say(c, req));
 	json_decref(req);
 	return ok;
 }
@@ -202,7 +119,7 @@ static void buffer_next(struct control_client *c)
 	size_t len = end ? (size_t)(end - c->buf) + 1 : 0;
 
 	if (!end && c->len == sizeof(c->buf)) {
-		(void)reply(c, failure("the request is too long"));
+		(void)put(c, control_failure("the request is too long", ""));
 		client_close(c);
 		return;
 	}
@@ -226,6 +143,10 @@ static void on_client(struct ev_loop *loop, ev_io *w, int revents)
 
 	(void)loop;
 	(void)revents;
+	if (c->is_late) {
+		client_close(c);
+		return;
+	}
 	TAILQ_REMOVE(&all->all, c, link);
 	TAILQ_INSERT_TAIL(&all->all, c, link);
 	if (c->len < sizeof(c->buf)) {
@@ -256,6 +177,18 @@ static bool is_mine(const struct monitor *m, int fd)
 	       who.uid == m->uid;
 }
 
+/* Who listens is silent by nature: it goes when there is nobody else. */
+static struct control_client *silent_find(const struct control *all)
+{
+	struct control_client *c;
+
+	TAILQ_FOREACH (c, &all->all, link) {
+		if (!c->is_listening)
+			return c;
+	}
+	return TAILQ_FIRST(&all->all);
+}
+
 static void client_open(struct monitor *m, int fd)
 {
 	struct control *all = &m->control;
@@ -266,7 +199,7 @@ static void client_open(struct monitor *m, int fd)
 		return;
 	}
 	if (all->n >= CONTROL_CLIENTS_MAX)
-		client_close(TAILQ_FIRST(&all->all));
+		client_close(silent_find(all));
 	c->m = m;
 	ev_io_init(&c->io, on_client, fd, EV_READ);
 	c->io.data = c;

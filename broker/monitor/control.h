@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 struct monitor;
+struct question;
 
 #define CONTROL_VERSION 1
 #define CONTROL_LINE_MAX 4096	/* bytes of a request, its LF included */
@@ -23,6 +24,8 @@ struct control_client {
 	TAILQ_ENTRY(control_client) link;
 	struct monitor *m;
 	ev_io io;
+	bool is_listening; /* has subscribed */
+	bool is_late;	   /* did not take an event: to be closed */
 	size_t len;
 	char buf[CONTROL_LINE_MAX];
 };
@@ -31,7 +34,7 @@ struct control {
 	ev_io io;
 	ev_timer pause;					 /* no descriptor was left */
 	TAILQ_HEAD(control_clients, control_client) all; /* longest silent first */
-	size_t n;
+	size_t n, listening;
 	bool on;
 };
 
@@ -41,5 +44,13 @@ void control_init(struct control *c);
 void control_start(struct monitor *m);
 /** control_stop() - close every client */
 void control_stop(struct monitor *m);
+
+/** control_listen() - @c hears of everything from now on */
+void control_listen(struct control_client *c);
+/** control_question() - who listens hears that @q is open or has changed (@answer NULL), or how it
+ * ended */
+void control_question(struct monitor *m, const struct question *q, const char *answer);
+/** control_reloaded() - who listens hears that another policy is in force */
+void control_reloaded(struct monitor *m);
 
 #endif

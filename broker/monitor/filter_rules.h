@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/monitor/filter_rules.h - what the monitor may ask of the kernel once the command runs.
  * It reads what the user may read, because it follows the hosts, resolv.conf and policy files; it
- * writes what it holds open, the audit log above all. No exec, no new process, no connect(). */
+ * writes what it holds open, the audit log above all, and a new file that replaces a policy file when
+ * a person's answer is to be kept (docs/adr/0006). No exec, no new process, no connect(). */
 #ifndef WEIR_BROKER_MONITOR_FILTER_RULES_H
 #define WEIR_BROKER_MONITOR_FILTER_RULES_H
 
@@ -16,6 +17,8 @@
 #include "common/filter_rule.h"
 
 #define READ_ONLY ARG_MASK(2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY)
+
+#define NEW_FILE (O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
 
 /* clang-format off */
 static const struct filter_rule monitor_rules[] = {
@@ -62,6 +65,11 @@ static const struct filter_rule monitor_rules[] = {
 	/* files: hosts, resolv.conf, /etc/localtime, the audit log, the terminal */
 	{ SCMP_SYS(openat),            WHEN(READ_ONLY),     "read hosts, resolv.conf and the policy "
 							    "files again" },
+	{ SCMP_SYS(openat),            WHEN(ARG_LOW32(2, NEW_FILE)), "a kept answer: a new file beside the policy" },
+	{ SCMP_SYS(mkdirat),           ANY,                 "its directory, the first time" },
+	{ SCMP_SYS(fchmod),            ANY,                 "it has the mode of the one it replaces" },
+	{ SCMP_SYS(fchown),            ANY,                 "and, as root, its owner" },
+	{ SCMP_SYS(renameat),          ANY,                 "it replaces it" },
 	{ SCMP_SYS(read),              ANY,                 "read them, and the command's output" },
 	{ SCMP_SYS(write),             ANY,                 "audit, notices, output to the terminal" },
 	{ SCMP_SYS(newfstatat),        ANY,                 "has hosts or resolv.conf changed; whose is a "
@@ -75,7 +83,7 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(inotify_rm_watch),  ANY,                 "which no longer" },
 	{ SCMP_SYS(lseek),             ANY,                 "where a short audit write began; stdio" },
 	{ SCMP_SYS(ftruncate),         ANY,                 "take a half-written audit record back" },
-	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit" },
+	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit, a policy file" },
 	{ SCMP_SYS(clock_nanosleep),   ANY,                 "between two tries for the audit lock" },
 
 	/* the control socket */

@@ -92,8 +92,10 @@ static int on_reject(struct monitor *m, struct rx *rx)
 	if (rx->head.conn)
 		serial = conn_table_use(&m->conns, rx->head.conn);
 	if (!record_is_flood(m, rej.reason))
-		record_deny(m, serial, rej.proto, rej.text[0] ? rej.text : NULL, 0, rej.reason,
-			    NULL);
+		record_deny(m, &(struct refused){ .serial = serial,
+						  .proto = rej.proto,
+						  .host = rej.text[0] ? rej.text : NULL,
+						  .reason = rej.reason });
 	return 0;
 }
 
@@ -122,8 +124,8 @@ static void done_private(struct monitor *m, const struct conn *c)
 
 	(void)policy_refusal(m->policy, &c->target, REASON_PRIVATE_ADDRESS, c->match.rule, NULL,
 			     text, sizeof(text));
-	record_deny(m, c->serial, c->proto, c->target.host, c->target.port, REASON_PRIVATE_ADDRESS,
-		    c->match.rule);
+	record_deny(m, &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
+					  REASON_PRIVATE_ADDRESS, c->match.rule, NULL });
 	notices_refused(&m->notices, c->target.host, c->target.port, text);
 }
 
@@ -214,6 +216,7 @@ static int on_done(struct monitor *m, struct rx *rx)
 		done_first(m, c, &done);
 		done_failed(m, c, &done);
 	}
+	question_leave(m, c); /* the worker's own time for the dial is over */
 	conn_table_del(&m->conns, c);
 	monitor_check_done(m);
 	return 0;
@@ -225,7 +228,7 @@ static int on_gone(struct monitor *m, struct rx *rx)
 	if (rd_end(&rx->body) < 0)
 		return -EBADMSG;
 	if (rx->conn) {
-		record_end(m, rx->conn, NULL, REASON_CLIENT_GONE);
+		verdict_abandon(m, rx->conn, REASON_CLIENT_GONE);
 		conn_table_del(&m->conns, rx->conn);
 		monitor_check_done(m);
 	}
@@ -274,8 +277,8 @@ static const struct msg_rule rules[] = {
 	{ MSG_CANDIDATES, SERVING,              IN(CONN_WAITING),                      6, 1 + 17 * MSG_ADDRS_MAX, 0, 0, on_candidates },
 	{ MSG_DIALED,     SERVING,              IN(CONN_ALLOWED) | IN(CONN_DIALING),   5, 17,                     0, 0, on_dialed },
 	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              24, 24 + MSG_REJECT_MAX,    0, 0, on_done },
-	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_OVER),              0, 0,                      0, 0, on_gone },
-	{ MSG_HALF,       SERVING,              UNDIALED | IN(CONN_OPEN) | IN(CONN_OVER), 14, 38,                   0, 0, on_half },
+	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_ASKED) | IN(CONN_OVER), 0, 0,                      0, 0, on_gone },
+	{ MSG_HALF,       SERVING,              UNDIALED | IN(CONN_ASKED) | IN(CONN_OPEN) | IN(CONN_OVER), 14, 38,                   0, 0, on_half },
 	{ MSG_NAME,       SERVING,              IN(CONN_NONE),                         8, 7 + HOST_MAX,           0, 0, on_name },
 	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         STATS_BYTES, STATS_BYTES,  0, 0, on_stats },
 };

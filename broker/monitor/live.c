@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/control.h"
 #include "broker/monitor/entry.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/record.h"
@@ -150,7 +151,8 @@ static bool same_policy(const struct policy *a, const struct policy *b)
 		if (!next_start[i].same(a, b))
 			return false;
 	}
-	return same_limits(a, b) && same_required(a, b) && same_rules(a, b);
+	return same_limits(a, b) && same_required(a, b) && same_rules(a, b) &&
+	       policy_ask_timeout_s(a) == policy_ask_timeout_s(b);
 }
 
 /* ---- telling ---- */
@@ -214,6 +216,7 @@ static void put_in_force(struct monitor *m, struct policy *p)
 	cut = verdict_again(m);
 	record_event(m, "policy_reloaded",
 		     json_pack("{s:I, s:o}", "cut", (json_int_t)cut, "next_start", next));
+	control_reloaded(m);
 	if (limits && worker_config(m) < 0)
 		worker_lost(m, NULL);
 	if (old != m->run->policy)
@@ -372,6 +375,8 @@ void live_start(struct monitor *m)
 		return;
 	if (m->run->config)
 		(void)entry_parents(m->run->config, NULL); /* else its parent is watched */
+	if (m->run->keep_open)
+		m->run->keep_open(m->run->live);
 	paths_ask(m);
 	ev_timer_start(m->loop, &m->live.begin);
 }

@@ -27,6 +27,7 @@
 #include "broker/monitor/signals.h"
 #include "broker/monitor/state.h"
 #include "broker/monitor/status.h"
+#include "broker/monitor/verdict.h"
 #include "broker/monitor/workers.h"
 #include "common/err.h"
 #include "common/fd.h"
@@ -126,6 +127,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	(void)audit_time(m->started_at);
 	entry_init(&m->entry);
 	control_init(&m->control);
+	questions_init(&m->questions);
 	live_init(m);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
@@ -154,6 +156,8 @@ int monitor_init(struct monitor *m, struct run *run)
 
 void monitor_free(struct monitor *m)
 {
+	questions_close(m);
+	questions_free(&m->questions);
 	control_stop(m);
 	live_free(m);
 	repo_free(m->repo);
@@ -251,6 +255,7 @@ void monitor_end(struct monitor *m, int status)
 	m->have_status = true;
 	m->status = status;
 	m->phase = PHASE_DRAIN;
+	questions_close(m);
 	worker_stop(m);
 	if (worker_gone(m))
 		nursery_kill(m); /* it goes while pid 1 of the sandbox does */
@@ -578,7 +583,7 @@ static int begin(struct monitor *m, struct err *e)
 
 static void conn_shut(void *arg, struct conn *c)
 {
-	record_end(arg, c, NULL, REASON_SHUTDOWN);
+	verdict_abandon(arg, c, REASON_SHUTDOWN);
 }
 
 static void losses_report(uint64_t lost, int why)

@@ -11,10 +11,18 @@ struct err;
 struct forward;
 struct policy;
 struct sandbox_plan;
+struct target;
 
 #define RUN_ID_LEN 12 /* lower-case hex */
 
 enum tty_mode { TTY_AUTO, TTY_ALWAYS, TTY_NEVER };
+
+/** struct run_answer - what a person said that is to be kept: a line of the policy */
+struct run_answer {
+	const struct target *target; /* exactly this host and port */
+	bool deny, project;	     /* project: for this project, else in the user's file */
+	bool is_private, no_sni;
+};
 
 struct run {
 	struct policy *policy;	   /* sealed; stays the caller's */
@@ -35,6 +43,11 @@ struct run {
 	int (*reload)(void *live, void (*tell)(void *arg, const char *text), void *arg,
 		      struct policy **out, struct err *e);
 	char **(*files)(void *live);
+	/* put it into its file, also behind the lock; NULL: this sandbox reads no such file. open() makes
+	 * ready for it before the lock. Return: 0, or -errno with @e */
+	int (*keep)(void *live, const struct run_answer *a, struct err *e);
+	void (*keep_open)(void *live);
+	const char *keep_user, *keep_project; /* the two files, for people */
 	void *live;
 	/* weir proxy: no sandbox, but listeners made by the command line */
 	const char *listen; /* as typed, for messages and the log; NULL: there is a sandbox */

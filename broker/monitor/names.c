@@ -137,7 +137,10 @@ static void refused(struct monitor *m, struct target *t)
 		match.reason = REASON_DENIED;
 	t->port = 0;
 	(void)policy_refusal(m->policy, t, match.reason, match.rule, NULL, text, sizeof(text));
-	record_deny(m, 0, PROTO_DNS, t->host, 0, match.reason, match.rule);
+	record_deny(m, &(struct refused){ .proto = PROTO_DNS,
+					  .host = t->host,
+					  .reason = match.reason,
+					  .rule = match.rule });
 	notices_refused(&m->notices, t->host, 0, text);
 }
 
@@ -146,7 +149,8 @@ static void refused_bad(struct monitor *m, const char *host)
 	char text[HOST_MAX * 4 + 1];
 
 	(void)escape_text(text, sizeof(text), host, strlen(host));
-	record_deny(m, 0, PROTO_DNS, text, 0, REASON_BAD_NAME, NULL);
+	record_deny(m, &(struct refused){
+			       .proto = PROTO_DNS, .host = text, .reason = REASON_BAD_NAME });
 }
 
 /* On some port it is more than denied; where that is not the rule's alone to say, as for localhost, the

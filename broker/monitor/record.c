@@ -94,23 +94,24 @@ int record_allow(struct monitor *m, const struct conn *c)
 		.reason = c->match.reason,
 		.rule = c->match.rule,
 		.extra = peer_of(c),
+		.approval = answer_word((enum answer)c->said),
 	};
 
 	return record(m, &rec, policy_audit_required(m->policy));
 }
 
-void record_deny(struct monitor *m, uint64_t serial, unsigned proto, const char *host,
-		 uint16_t port, enum reason reason, const struct policy_rule *rule)
+void record_deny(struct monitor *m, const struct refused *r)
 {
 	const struct audit_record rec = {
 		.event = "verdict",
-		.serial = serial,
-		.proto = proto_name(proto),
-		.host = host,
-		.port = port,
+		.serial = r->serial,
+		.proto = proto_name(r->proto),
+		.host = r->host,
+		.port = r->port,
 		.verdict = "deny",
-		.reason = reason,
-		.rule = rule,
+		.reason = r->reason,
+		.rule = r->rule,
+		.approval = r->approval,
 	};
 
 	(void)record(m, &rec, false);

@@ -23,9 +23,18 @@ void record_event(struct monitor *m, const char *event, struct json_t *extra);
 /** record_allow() - the verdict that lets @c out. Return: 0, or -errno when the policy requires
  * the record and it is not on file: then the connection must be refused */
 int record_allow(struct monitor *m, const struct conn *c);
-/** record_deny() - @host is canonical or escaped; @rule may be NULL */
-void record_deny(struct monitor *m, uint64_t serial, unsigned proto, const char *host,
-		 uint16_t port, enum reason reason, const struct policy_rule *rule);
+/** struct refused - a connection that was not let out
+ * @host: canonical or escaped; @rule and @approval (what a person said) may be NULL */
+struct refused {
+	uint64_t serial;
+	unsigned proto;
+	const char *host;
+	uint16_t port;
+	enum reason reason;
+	const struct policy_rule *rule;
+	const char *approval;
+};
+void record_deny(struct monitor *m, const struct refused *r);
 /** record_is_flood() - where strangers may connect (weir proxy on TCP), those who prove nothing get
  * STRANGERS_MAX records of refusals a minute; the rest is counted, and told by one record when the
  * minute is over. Return: true when this one is only counted */

@@ -25,6 +25,7 @@
 #include "names.h"
 #include "notices.h"
 #include "orphan.h"
+#include "questions.h"
 #include "relay_out.h"
 #include "resolv.h"
 #include "sandbox/plan.h"
@@ -133,6 +134,7 @@ struct monitor {
 	size_t queued, queue_max;
 	double deaths[DEATHS_MAX]; /* the last ones, oldest first; 0: none */
 	struct conn_table conns;
+	struct questions questions;
 	uint32_t counts[COUNT_COUNT],
 		counts_before[COUNT_COUNT]; /* this worker's, and earlier ones' */
 	uint64_t up, down;		    /* bytes of the connections that have ended */

@@ -13,6 +13,7 @@
 #include "broker/monitor/hosts.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/notices.h"
+#include "broker/monitor/questions.h"
 #include "broker/monitor/record.h"
 #include "broker/monitor/resolv.h"
 #include "broker/monitor/state.h"
@@ -23,8 +24,8 @@
 #include "policy/policy.h"
 #include "policy/target.h"
 
-/** struct question - one ASK on its way to an answer */
-struct question {
+/** struct request - one ASK on its way to a VERDICT */
+struct request {
 	uint32_t num;
 	uint64_t serial;
 	uint8_t proto;
@@ -32,6 +33,8 @@ struct question {
 	struct policy_match match;
 	const struct forward *forward; /* publish or reach; NULL: through the proxy */
 	struct addr peer;
+	struct conn *conn; /* in ASKED: a person was asked meanwhile; NULL: nothing waited yet */
+	enum answer approval;
 };
 
 /* ---- answers ---- */
@@ -43,7 +46,7 @@ static int verdict_send(struct monitor *m, uint32_t num, const struct msg_verdic
 	return worker_send(m);
 }
 
-static int refuse(struct monitor *m, const struct question *q, enum reason reason,
+static int refuse(struct monitor *m, struct request *q, enum reason reason,
 		  const struct policy_rule *rule, const struct addr *addr)
 {
 	struct msg_verdict v = {
@@ -55,8 +58,12 @@ static int refuse(struct monitor *m, const struct question *q, enum reason reaso
 	(void)policy_refusal(m->policy, &q->target, reason, rule, addr, v.text, sizeof(v.text));
 	if (reason != REASON_BAD_NAME)
 		memcpy(v.host, q->target.host, sizeof(v.host));
-	record_deny(m, q->serial, q->proto, q->target.host, q->target.port, reason, rule);
+	record_deny(m, &(struct refused){ q->serial, q->proto, q->target.host, q->target.port,
+					  reason, rule, answer_word(q->approval) });
 	notices_refused(&m->notices, q->target.host, q->target.port, v.text);
+	if (q->conn)
+		conn_table_del(&m->conns, q->conn);
+	q->conn = NULL;
 	return verdict_send(m, q->num, &v);
 }
 
@@ -69,18 +76,29 @@ static void allowed_text(const struct policy_rule *r, char *buf, size_t room)
 			       policy_rule_where(r, where, sizeof(where)), 480, r->origin->text);
 }
 
+static struct conn *conn_of(struct monitor *m, struct request *q)
+{
+	struct conn *c = q->conn ? q->conn : conn_table_add(&m->conns, q->num, q->serial);
+
+	if (!c || q->conn)
+		return c;
+	c->proto = q->proto;
+	c->target = q->target;
+	q->conn = c;
+	return c;
+}
+
 /* The record first, then the word that lets anything out. */
-static int allow(struct monitor *m, const struct question *q, uint32_t flags,
-		 const struct addr *fixed, size_t nfixed)
+static int allow(struct monitor *m, struct request *q, uint32_t flags, const struct addr *fixed,
+		 size_t nfixed)
 {
 	struct msg_verdict v = { .allow = 1, .reason = REASON_RULE, .port = q->target.port };
-	struct conn *c = conn_table_add(&m->conns, q->num, q->serial);
+	struct conn *c = conn_of(m, q);
 
 	if (!c)
 		return -EBADMSG; /* more than an honest worker can have */
-	c->proto = q->proto;
-	c->target = q->target;
 	c->match = q->match;
+	c->said = (uint8_t)q->approval;
 	c->since = ev_now(m->loop);
 	c->epoch = m->epoch;
 	c->forward = q->forward;
@@ -92,24 +110,51 @@ static int allow(struct monitor *m, const struct question *q, uint32_t flags,
 					      : CONN_ALLOWED;
 	if (nfixed > 0) {
 		c->allowed = calloc(nfixed, sizeof(*c->allowed));
-		if (!c->allowed) {
-			conn_table_del(&m->conns, c);
+		if (!c->allowed)
 			return refuse(m, q, REASON_INTERNAL, NULL, NULL);
-		}
 		memcpy(c->allowed, fixed, nfixed * sizeof(*fixed));
 		c->nallowed = v.naddr = (uint8_t)nfixed;
 		memcpy(v.addr, fixed, nfixed * sizeof(*fixed));
 	}
-	if (record_allow(m, c) < 0) {
-		conn_table_del(&m->conns, c);
+	if (record_allow(m, c) < 0)
 		return refuse(m, q, REASON_AUDIT_UNAVAILABLE, q->match.rule, NULL);
-	}
 	memcpy(v.host, q->target.host, sizeof(v.host));
 	allowed_text(q->match.rule, v.text, sizeof(v.text));
 	if (!q->forward)
 		(void)policy_refusal(m->policy, &q->target, REASON_PRIVATE_ADDRESS, q->match.rule,
 				     NULL, v.private_text, sizeof(v.private_text));
 	return verdict_send(m, q->num, &v);
+}
+
+/* ---- a person ---- */
+
+static void addr_target(struct target *t, const struct addr *a, uint16_t port)
+{
+	char text[ADDR_TEXT_MAX];
+
+	*t = (struct target){ .is_addr = true, .addr = *a, .port = port };
+	(void)snprintf(t->host, sizeof(t->host), "%s", addr_format(a, text));
+}
+
+static enum reason said_reason(enum answer a)
+{
+	if (answer_allows(a))
+		return REASON_NONE;
+	return a == ANSWER_NONE		? REASON_ASK
+	       : a == ANSWER_UNANSWERED ? REASON_UNANSWERED
+					: REASON_DECLINED;
+}
+
+/* What a person has said about one address; REASON_ASK: nothing yet. @c may be NULL */
+static enum reason addr_said(const struct monitor *m, const struct conn *c, const struct addr *a,
+			     uint16_t port)
+{
+	struct target t;
+
+	if (c && c->said_addr != ANSWER_NONE && addr_eq(&c->asked_addr, a))
+		return said_reason((enum answer)c->said_addr);
+	addr_target(&t, a, port);
+	return said_reason(questions_known(m, &t));
 }
 
 /* ---- addresses ---- */
@@ -122,10 +167,12 @@ struct judged {
 	enum reason reason;
 	const struct policy_rule *by;
 	struct addr refused; /* the first that was */
+	struct addr asked;   /* the first that a person has to decide about; family 0: none */
+	const struct policy_rule *asks;
 };
 
 static void judge(struct monitor *m, const struct target *t, const struct policy_match *match,
-		  const struct addr *a, size_t n, struct judged *j)
+		  const struct conn *c, const struct addr *a, size_t n, struct judged *j)
 {
 	*j = (struct judged){ .reason = REASON_PRIVATE_ADDRESS, .by = match->rule };
 	for (size_t i = 0; i < n; i++) {
@@ -133,10 +180,15 @@ static void judge(struct monitor *m, const struct target *t, const struct policy
 		enum reason r = policy_judge_addr(m->policy, t, match, &a[i],
 						  monitor_is_own(m, &a[i]), &by);
 
+		if (r == REASON_ASK)
+			r = addr_said(m, c, &a[i], t->port);
 		if (r == REASON_NONE) {
 			j->mask |= UINT64_C(1) << i;
 			j->addr[j->n++] = a[i];
-		} else if (!j->refused.family) {
+		} else if (r == REASON_ASK && !j->asked.family) {
+			j->asked = a[i];
+			j->asks = by;
+		} else if (r != REASON_ASK && !j->refused.family) {
 			j->refused = a[i];
 			j->reason = r;
 			j->by = by;
@@ -144,12 +196,35 @@ static void judge(struct monitor *m, const struct target *t, const struct policy
 	}
 }
 
-static int answer_fixed(struct monitor *m, const struct question *q, uint32_t flags,
-			const struct addr *a, size_t n)
+/* None of the addresses may be dialled, but a person may allow one. Return: true when @c waits */
+static bool ask_addr(struct monitor *m, struct conn *c, const struct judged *j)
+{
+	struct target t;
+
+	addr_target(&t, &j->asked, c->target.port);
+	c->asked_addr = j->asked;
+	c->said_addr = (uint8_t)question_join(m, c, &t, j->asks, j->asks->is_private,
+					      j->asks->no_sni);
+	return c->said_addr == ANSWER_NONE;
+}
+
+static int answer_fixed(struct monitor *m, struct request *q, uint32_t flags, const struct addr *a,
+			size_t n)
 {
 	struct judged j;
 
-	judge(m, &q->target, &q->match, a, n, &j);
+	judge(m, &q->target, &q->match, q->conn, a, n, &j);
+	if (j.n == 0 && j.asked.family) {
+		struct conn *c = conn_of(m, q);
+
+		if (!c)
+			return -EBADMSG;
+		c->state = CONN_ASKED;
+		c->said = (uint8_t)q->approval;
+		if (ask_addr(m, c, &j))
+			return 0;
+		judge(m, &q->target, &q->match, c, a, n, &j);
+	}
 	if (j.n == 0)
 		return refuse(m, q, j.reason, j.by, &j.refused);
 	return allow(m, q, flags | VERDICT_FIXED, j.addr, j.n);
@@ -176,7 +251,7 @@ static bool may_be_upstream(const struct addr *a)
 }
 
 /* The target goes to the upstream as it is: neither the hosts file nor DNS is asked about it. */
-static int answer_upstream(struct monitor *m, const struct question *q)
+static int answer_upstream(struct monitor *m, struct request *q)
 {
 	const struct policy_upstream *up = policy_upstream(m->run->policy);
 	uint32_t flags = VERDICT_UPSTREAM | (q->target.is_addr ? VERDICT_LITERAL : 0);
@@ -195,17 +270,17 @@ static bool goes_upstream(const struct monitor *m, const struct target *t)
 	return policy_goes_upstream(m->run->policy, t, t->is_addr && monitor_is_own(m, &t->addr));
 }
 
-static int answer_addr(struct monitor *m, const struct question *q)
+static int answer_addr(struct monitor *m, struct request *q)
 {
 	struct judged j;
 
 	if (!goes_upstream(m, &q->target))
 		return answer_fixed(m, q, VERDICT_LITERAL, &q->target.addr, 1);
-	judge(m, &q->target, &q->match, &q->target.addr, 1, &j);
+	judge(m, &q->target, &q->match, q->conn, &q->target.addr, 1, &j);
 	return j.n > 0 ? answer_upstream(m, q) : refuse(m, q, j.reason, j.by, &j.refused);
 }
 
-static int answer_name(struct monitor *m, const struct question *q)
+static int answer_name(struct monitor *m, struct request *q)
 {
 	struct addr a[MSG_ADDRS_MAX];
 	size_t n;
@@ -223,7 +298,7 @@ static int answer_name(struct monitor *m, const struct question *q)
 
 /* ---- questions ---- */
 
-static int refuse_bad_name(struct monitor *m, struct question *q, const char *host)
+static int refuse_bad_name(struct monitor *m, struct request *q, const char *host)
 {
 	(void)escape_text(q->target.host, sizeof(q->target.host), host, strlen(host));
 	return refuse(m, q, REASON_BAD_NAME, NULL, NULL);
@@ -263,7 +338,7 @@ void verdict_search(struct monitor *m, struct target *t, bool any)
 		    (any && !policy_any_port(m->policy, &found)))
 			continue;
 		policy_match(m->policy, &found, &match);
-		if (match.verdict == POLICY_ALLOW && policy_rule_names(match.rule, found.host)) {
+		if (match.verdict != POLICY_DENY && policy_rule_names(match.rule, found.host)) {
 			*t = found;
 			return;
 		}
@@ -271,7 +346,7 @@ void verdict_search(struct monitor *m, struct target *t, bool any)
 }
 
 /* Inside, both loopback addresses: what listens there chose one. Outside, the one of the line. */
-static int answer_forward(struct monitor *m, struct question *q)
+static int answer_forward(struct monitor *m, struct request *q)
 {
 	const bool is_reach = q->proto == PROTO_REACH;
 	struct conn *c = NULL;
@@ -294,7 +369,7 @@ static int answer_forward(struct monitor *m, struct question *q)
 	return r;
 }
 
-static int ask_forward(struct monitor *m, struct question *q, const struct msg_ask *ask)
+static int ask_forward(struct monitor *m, struct request *q, const struct msg_ask *ask)
 {
 	q->forward = forward_find(m, ask->proto, ask->port);
 	if (!q->forward || addr_parse(&q->peer, ask->host) < 0)
@@ -307,7 +382,7 @@ static int ask_forward(struct monitor *m, struct question *q, const struct msg_a
 /* Where a redirected connection was going: a synthetic address is the name it was given out for, any
  * other has an address rule and a route. What nobody was told leads nowhere.
  * Return: false: it was refused, with @r as the result */
-static bool transparent(struct monitor *m, struct question *q, int *r)
+static bool transparent(struct monitor *m, struct request *q, int *r)
 {
 	uint32_t v = q->target.is_addr ? synthetic_of(&q->target.addr) : 0;
 	const char *host = names_host(&m->names, v);
@@ -326,15 +401,71 @@ static bool transparent(struct monitor *m, struct question *q, int *r)
 		       "weir: %s stands for no host here\nno rule of the policy was asked\n"
 		       "connect to the host by its name\n",
 		       q->target.host);
-	record_deny(m, q->serial, q->proto, q->target.host, q->target.port, answer.reason, NULL);
+	record_deny(m, &(struct refused){ q->serial, q->proto, q->target.host, q->target.port,
+					  answer.reason, NULL, NULL });
 	notices_refused(&m->notices, q->target.host, q->target.port, answer.text);
 	*r = verdict_send(m, q->num, &answer);
 	return false;
 }
 
+/* Neither the hosts file nor DNS nor anybody else hears of the target before a person has said yes.
+ * Return: the answer; ANSWER_NONE: it waits; ANSWER_COUNT: the worker broke the protocol */
+static enum answer person_says(struct monitor *m, struct request *q)
+{
+	enum answer a = q->conn ? (enum answer)q->conn->said : ANSWER_NONE;
+	struct conn *c;
+
+	if (a == ANSWER_NONE)
+		a = questions_known(m, &q->target);
+	if (a != ANSWER_NONE)
+		return a;
+	c = conn_of(m, q);
+	if (!c)
+		return ANSWER_COUNT;
+	c->state = CONN_ASKED;
+	c->match = q->match;
+	return question_join(m, c, &q->target, q->match.rule, q->match.is_private, q->match.no_sni);
+}
+
+static int decide_asked(struct monitor *m, struct request *q)
+{
+	struct judged j = { .n = 1 };
+
+	if (q->target.is_addr) /* what would be refused for its class is not worth a question */
+		judge(m, &q->target, &q->match, q->conn, &q->target.addr, 1, &j);
+	if (j.n == 0)
+		return refuse(m, q, j.reason, j.by, &j.refused);
+	q->approval = person_says(m, q);
+	if (q->approval == ANSWER_NONE)
+		return 0;
+	if (q->approval == ANSWER_COUNT)
+		return -EBADMSG;
+	if (!answer_allows(q->approval))
+		return refuse(m, q, said_reason(q->approval), q->match.rule, NULL);
+	q->match.verdict = POLICY_ALLOW;
+	q->match.reason = REASON_APPROVED;
+	return 1;
+}
+
+static int decide(struct monitor *m, struct request *q)
+{
+	policy_match(m->policy, &q->target, &q->match);
+	if (q->match.verdict == POLICY_DENY)
+		return refuse(m, q, q->match.reason, q->match.rule, NULL);
+	if (q->match.verdict == POLICY_ASK) {
+		int r = decide_asked(m, q);
+
+		if (r <= 0)
+			return r;
+	}
+	if (follow(m) < 0)
+		return -EBADMSG;
+	return q->target.is_addr ? answer_addr(m, q) : answer_name(m, q);
+}
+
 int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 {
-	struct question q = { .num = num, .proto = ask->proto };
+	struct request q = { .num = num, .proto = ask->proto };
 	int r = 0;
 
 	q.serial = conn_table_use(&m->conns, num);
@@ -352,12 +483,7 @@ int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 			return -EBADMSG;
 		verdict_search(m, &q.target, false);
 	}
-	policy_match(m->policy, &q.target, &q.match);
-	if (q.match.verdict != POLICY_ALLOW)
-		return refuse(m, &q, q.match.reason, q.match.rule, NULL);
-	if (follow(m) < 0)
-		return -EBADMSG;
-	return q.target.is_addr ? answer_addr(m, &q) : answer_name(m, &q);
+	return decide(m, &q);
 }
 
 static void judge_upstream(const struct addr *a, size_t n, struct judged *j)
@@ -371,40 +497,103 @@ static void judge_upstream(const struct addr *a, size_t n, struct judged *j)
 	}
 }
 
-int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand)
+static int dial_refuse(struct monitor *m, struct conn *c, const struct judged *j)
 {
-	struct msg_dial d = { 0 };
+	struct msg_dial d = { .reason = (uint8_t)j->reason };
+
+	(void)policy_refusal(m->policy, &c->target, j->reason, j->by, &j->refused, d.text,
+			     sizeof(d.text));
+	record_deny(m,
+		    &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
+				       j->reason, j->by, answer_word((enum answer)c->said_addr) });
+	notices_refused(&m->notices, c->target.host, c->target.port, d.text);
+	wr_open(&m->wr, MSG_DIAL, c->num);
+	msg_put_dial(&m->wr, &d);
+	conn_table_del(&m->conns, c);
+	return worker_send(m);
+}
+
+static int dial_allow(struct monitor *m, struct conn *c, struct judged *j)
+{
+	const struct msg_dial d = { .mask = j->mask };
+
+	c->allowed = calloc(j->n, sizeof(*c->allowed));
+	if (!c->allowed) {
+		j->reason = REASON_INTERNAL;
+		return dial_refuse(m, c, j);
+	}
+	memcpy(c->allowed, j->addr, j->n * sizeof(*c->allowed));
+	c->nallowed = (uint8_t)j->n;
+	c->state = CONN_DIALING;
+	free(c->cand);
+	c->cand = NULL;
+	wr_open(&m->wr, MSG_DIAL, c->num);
+	msg_put_dial(&m->wr, &d);
+	return worker_send(m);
+}
+
+/* A person decides about an address: what the name leads to has to be known until then. */
+static bool candidates_wait(struct monitor *m, struct conn *c, const struct msg_candidates *cand,
+			    const struct judged *j)
+{
+	if (!c->cand) {
+		c->cand = malloc(sizeof(*c->cand));
+		if (!c->cand)
+			return false;
+		*c->cand = *cand;
+	}
+	return ask_addr(m, c, j);
+}
+
+static int candidates_judge(struct monitor *m, struct conn *c, const struct msg_candidates *cand)
+{
 	struct judged j;
 
-	if (c->cut)
-		return 0; /* it crossed the CUT: the worker waits for no DIAL any more */
 	if (c->flags & VERDICT_UPSTREAM)
 		judge_upstream(cand->addr, cand->n, &j);
 	else
-		judge(m, &c->target, &c->match, cand->addr, cand->n, &j);
-	d.mask = j.mask;
-	if (j.n > 0)
-		c->allowed = calloc(j.n, sizeof(*c->allowed));
-	if (j.n > 0 && !c->allowed) {
-		d.mask = 0;
-		j.reason = REASON_INTERNAL;
+		judge(m, &c->target, &c->match, c, cand->addr, cand->n, &j);
+	if (j.n == 0 && j.asked.family) {
+		if (candidates_wait(m, c, cand, &j))
+			return 0;
+		judge(m, &c->target, &c->match, c, cand->addr, cand->n, &j);
 	}
-	if (d.mask == 0) {
-		d.reason = (uint8_t)j.reason;
-		(void)policy_refusal(m->policy, &c->target, j.reason, j.by, &j.refused, d.text,
-				     sizeof(d.text));
-		record_deny(m, c->serial, c->proto, c->target.host, c->target.port, j.reason, j.by);
-		notices_refused(&m->notices, c->target.host, c->target.port, d.text);
-	} else {
-		memcpy(c->allowed, j.addr, j.n * sizeof(*c->allowed));
-		c->nallowed = (uint8_t)j.n;
-		c->state = CONN_DIALING;
-	}
-	wr_open(&m->wr, MSG_DIAL, c->num);
-	msg_put_dial(&m->wr, &d);
-	if (d.mask == 0)
-		conn_table_del(&m->conns, c);
-	return worker_send(m);
+	return j.n > 0 ? dial_allow(m, c, &j) : dial_refuse(m, c, &j);
+}
+
+int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand)
+{
+	if (c->cut)
+		return 0; /* it crossed the CUT: the worker waits for no DIAL any more */
+	if (c->question)
+		return -EBADMSG; /* an honest worker says them once */
+	return candidates_judge(m, c, cand);
+}
+
+int verdict_resume(struct monitor *m, struct conn *c)
+{
+	struct request q = { .num = c->num,
+			     .serial = c->serial,
+			     .proto = c->proto,
+			     .target = c->target,
+			     .conn = c,
+			     .approval = (enum answer)c->said };
+
+	if (c->cut)
+		return 0;
+	if (c->state == CONN_ASKED)
+		return decide(m, &q);
+	return c->state == CONN_WAITING && c->cand ? candidates_judge(m, c, c->cand) : 0;
+}
+
+void verdict_abandon(struct monitor *m, struct conn *c, enum reason reason)
+{
+	question_leave(m, c);
+	if (c->state == CONN_ASKED)
+		record_deny(m, &(struct refused){ c->serial, c->proto, c->target.host,
+						  c->target.port, reason, c->match.rule, NULL });
+	else
+		record_end(m, c, NULL, reason);
 }
 
 static bool among(const struct addr *list, size_t n, const struct addr *a)
@@ -421,8 +610,11 @@ static bool may_dial(struct monitor *m, const struct conn *c, const struct polic
 {
 	const struct policy_rule *by = NULL;
 
-	return policy_judge_addr(m->policy, &c->target, match, a, monitor_is_own(m, a), &by) ==
-	       REASON_NONE;
+	enum reason r = policy_judge_addr(m->policy, &c->target, match, a, monitor_is_own(m, a),
+					  &by);
+
+	/* what a person has to be asked about was answered when it was dialled, or the rule is new */
+	return r == REASON_NONE || r == REASON_ASK;
 }
 
 static int cut(struct monitor *m, struct conn *c)
@@ -464,7 +656,7 @@ static bool still_allowed(struct monitor *m, const struct conn *c, struct policy
 	if (c->forward)
 		return forward_judge(m, c->forward, match);
 	policy_match(m->policy, &c->target, match);
-	if (match->verdict != POLICY_ALLOW)
+	if (match->verdict == POLICY_DENY)
 		return false;
 	if (c->state == CONN_OPEN)
 		return may_dial(m, c, match, &c->addr);
@@ -489,10 +681,11 @@ static void judge_again(void *arg, struct conn *c)
 
 	if (c->cut)
 		return;
-	if (still_allowed(g->m, c, &match)) {
-		c->match = match;
+	if (still_allowed(g->m, c, &match) || c->state == CONN_ASKED) {
+		c->match = match; /* who waits for a person: questions_again() */
 		return;
 	}
+	question_leave(g->m, c);
 	c->match = (struct policy_match){ .verdict = POLICY_DENY, .reason = REASON_CUT };
 	g->cut++;
 	if (cut(g->m, c) < 0)
@@ -504,6 +697,8 @@ size_t verdict_again(struct monitor *m)
 	struct again g = { .m = m };
 
 	conn_table_each(&m->conns, judge_again, &g);
+	if (questions_again(m) < 0)
+		g.result = -EBADMSG;
 	if (g.result < 0)
 		worker_lost(m, NULL);
 	return g.cut;

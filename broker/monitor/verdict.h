@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/reason.h"
+
 struct addr;
 struct conn;
 struct monitor;
@@ -24,6 +26,12 @@ int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask);
 void verdict_search(struct monitor *m, struct target *t, bool any);
 /** verdict_candidates() - answer CANDIDATES with one DIAL; the connection is over when it is empty */
 int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand);
+/** verdict_resume() - somebody has answered (c->said, c->said_addr), or the policy has changed: @c,
+ * which waits for no answer any more, gets its VERDICT or DIAL, or waits for another */
+int verdict_resume(struct monitor *m, struct conn *c);
+/** verdict_abandon() - @c is over without a word to the worker: record it, wait for no answer. The
+ * caller takes it out of the table */
+void verdict_abandon(struct monitor *m, struct conn *c, enum reason reason);
 /** verdict_again() - the policy has changed: judge every connection by it, with the answers in hand,
  * and CUT those that it denies now. Return: how many */
 size_t verdict_again(struct monitor *m);

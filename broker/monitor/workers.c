@@ -20,6 +20,7 @@
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/record.h"
 #include "broker/monitor/state.h"
+#include "broker/monitor/verdict.h"
 #include "common/err.h"
 #include "common/fd.h"
 #include "common/scope.h"
@@ -228,7 +229,7 @@ static void conn_died(void *arg, struct conn *c)
 {
 	struct monitor *m = arg;
 
-	record_end(m, c, NULL, m->phase == PHASE_DRAIN ? REASON_SHUTDOWN : REASON_WORKER_DIED);
+	verdict_abandon(m, c, m->phase == PHASE_DRAIN ? REASON_SHUTDOWN : REASON_WORKER_DIED);
 }
 
 /* Return: true when this death is one too many. */

@@ -112,9 +112,34 @@ def test_nonsense_is_refused_with_the_right_spelling_and_nothing_is_written(user
     assert not user.world.path(user.file).exists()
 
 
-def test_ask_is_refused_by_name(user):
-    r = user.weir("ask", "a.example.org")
-    assert r.status == 125 and "'ask'" in r.errtext, r
+def test_ask_takes_the_place_of_allow_and_deny(user):
+    user.write("allow a.example.org\ndeny a.example.org:22\nallow .b.example.org\n")
+    user.weir("ask", "https://a.example.org/x", "c.b.example.org:443", "private").ok()
+    assert user.text() == ("deny a.example.org:22\nallow .b.example.org\nask a.example.org\n"
+                           "ask c.b.example.org:443 private\n")
+    assert "is still allowed" in user.weir("ask", "c.b.example.org:443").errtext
+    r = user.weir("ask", "*.com")
+    assert r.status == 125 and "public suffix" in r.errtext, r
+    user.weir("forget", "a.example.org").ok()
+    assert "a.example.org" not in user.text()
+
+
+def test_ask_in_show_check_and_why(user):
+    user.write("ask *:443\nask *:443\nask-timeout 5\nask-timeout 6\nask x.example.org\ndeny x.example.org\n")
+    o = json.loads(user.weir("policy", "show", "--json").ok().text)
+    assert o["settings"]["ask_timeout"] == 6
+    ask = [i for i in o["lines"] if i["keyword"] == "ask"][0]
+    assert (ask["target"], ask["ports"], ask["state"]) == ("*", [[443, 443]], "in force")
+    check(o, schema("policy-show"))
+    r = user.weir("policy", "check", user.file).ok()
+    for words in ("'ask *:443' says no more than", "'ask-timeout 5' does not count",
+                  "'ask x.example.org' never applies: it is denied by"):
+        assert words in r.errtext, r
+    o = why(user, "denied.example.net")
+    assert (o["verdict"], o["reason"], o["rule"]["line"]) == ("ask", "ask", 2), o
+    assert o["addresses"][0]["dialled"] and o["change"].startswith("to allow it: weir allow"), o
+    o = why(user, "-a", "denied.example.net", "denied.example.net")
+    assert [m["standing"] for m in o["matching"]] == ["decides", "beaten", "beaten"], o
 
 
 def test_a_broken_file_is_told_and_left_alone(user):

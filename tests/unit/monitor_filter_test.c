@@ -11,13 +11,16 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "broker/cli/answers.h"
 #include "broker/cli/layers.h"
 #include "common/filter.h"
 #include "common/lock.h"
 #include "common/netlink.h"
+#include "policy/target.h"
 #include "tests/unit/monitor_fixture.h"
 
 static char dir[64], path[96], lock_path[96];
@@ -158,6 +161,20 @@ static int reads_a_policy(void *arg)
 	return r == 0 && watched ? 0 : 1;
 }
 
+/* What a person said, in a file of a directory that is not there yet, and again. */
+static int keeps_an_answer(void *arg)
+{
+	struct target t;
+	const struct run_answer one = { .target = &t, .project = true };
+	const struct run_answer two = { .target = &t, .deny = true };
+	struct err e = { 0 };
+
+	return target_parse(&t, "a.example", 443) == 0 && answers_keep(arg, &one, &e) == 0 &&
+			       answers_keep(arg, &two, &e) == 0
+		       ? 0
+		       : 1;
+}
+
 static int watches(void *arg)
 {
 	char *const paths[] = { arg, lock_path };
@@ -262,6 +279,35 @@ static void an_edit_passes(void **state)
 	surroundings_free(&at);
 }
 
+static void a_kept_answer_passes(void **state)
+{
+	char *const argv[] = { dir, NULL };
+	char user[96], project[128], sub[96];
+	struct layers_source sources[] = { { .layer = LAYER_USER, .path = user },
+					   { .layer = LAYER_ANSWERS, .path = project } };
+	struct surroundings at = { .sources = sources, .nsources = 2 };
+	struct answers a;
+
+	(void)state;
+	at.who.uid = geteuid();
+	at.dirs.state = dir;
+	(void)snprintf(user, sizeof(user), "%s/policy", dir);
+	(void)snprintf(sub, sizeof(sub), "%s/projects", dir);
+	(void)snprintf(project, sizeof(project), "%s/key.policy", sub);
+	fx_file(user, "ask *\n");
+	assert_int_equal(chmod(user, 0600), 0);
+	answers_init(&a, &at, argv);
+	answers_open(&a);
+	assert_true(a.lock >= 0);
+	passes("an answer", keeps_an_answer, &a);
+	answers_close(&a);
+	assert_int_equal(unlink(project), 0);
+	assert_int_equal(rmdir(sub), 0);
+	assert_int_equal(unlink(user), 0);
+	(void)snprintf(user, sizeof(user), "%s/policy.lock", dir);
+	assert_int_equal(unlink(user), 0);
+}
+
 static void the_control_socket_passes(void **state)
 {
 	static const char *const say[] = { "{\"v\":1,\"verb\":\"info\"}\n", "nonsense\n" };
@@ -300,6 +346,16 @@ static int opens_to_write(void *arg)
 static int opens_to_create(void *arg)
 {
 	return open(arg, O_RDONLY | O_CREAT | O_CLOEXEC, 0600) < 0;
+}
+
+static int opens_to_truncate(void *arg)
+{
+	return open(arg, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC) < 0;
+}
+
+static int opens_or_creates(void *arg)
+{
+	return open(arg, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) < 0;
 }
 
 static int removes_a_directory(void *arg)
@@ -365,6 +421,8 @@ static void what_it_must_never_do_again_is_killed(void **state)
 		{ "connect", connects, &sock },
 		{ "open for writing", opens_to_write, path },
 		{ "create", opens_to_create, path },
+		{ "truncate", opens_to_truncate, path },
+		{ "create or write what exists", opens_or_creates, path },
 		{ "remove a directory", removes_a_directory, dir },
 		{ "an internet socket", makes_inet_sockets, NULL },
 		{ "a unix socket", makes_unix_sockets, NULL },
@@ -391,6 +449,7 @@ int main(void)
 		T(the_monitors_own_work_passes),
 		T(the_audit_log_passes),
 		T(an_edit_passes),
+		T(a_kept_answer_passes),
 		T(the_control_socket_passes),
 		T(what_it_must_never_do_again_is_killed),
 	};

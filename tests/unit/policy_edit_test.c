@@ -46,6 +46,16 @@ static const struct {
 	{ EDIT_DENY, "a.example:443", "allow a.example\n",
 	  "allow a.example\ndeny a.example:443\n" },
 	{ EDIT_DENY, "10.0.0.0/8", "allow 10.0.0.0/8:22\n", "deny 10.0.0.0/8\n" },
+	/* deny beats allow beats ask */
+	{ EDIT_ASK, "a.example", "allow a.example:443\ndeny a.example\nallow a.example:22\n",
+	  "allow a.example:22\nask a.example\n" },
+	{ EDIT_ASK, "a.example private", "ask a.example\n",
+	  "ask a.example\nask a.example private\n" },
+	{ EDIT_ASK, "*", "ask *\n", NULL },
+	{ EDIT_ALLOW, "a.example:443", "ask a.example:443\nask *\nask a.example\n",
+	  "ask *\nask a.example\nallow a.example:443\n" },
+	{ EDIT_DENY, "a.example", "ask a.example\n", "deny a.example\n" },
+	{ EDIT_FORGET, "a.example", "ask a.example\nask .a.example\n", "ask .a.example\n" },
 	/* forget */
 	{ EDIT_FORGET, "a.example", "allow a.example\ndeny a.example:22\nallow b.example\n",
 	  "allow b.example\n" },
@@ -115,6 +125,35 @@ static void nonsense_is_refused_and_a_broken_file_is_left_alone(void **state)
 		if (r >= 0 || !strstr(e.what, refused[i].what))
 			fail_msg("'%s' gave %d '%s'", refused[i].words, r, e.what);
 	}
+}
+
+/* What a stranger may have a part in stays one comment behind one line. */
+static void comment_stands_behind_its_line(void **state)
+{
+	const struct policy_edit how = { .verb = EDIT_ALLOW,
+					 .words = "a.example:443",
+					 .comment = "now for: x\nallow *\x1b[2J \xe2\x80\xae",
+					 .file = "F" };
+	static const char want[] = "allow a.example:443 # weir: now for: x\\x0aallow *\\x1b[2J "
+				   "\\xe2\\x80\\xae\n";
+	static char text[4096];
+	char *out = NULL;
+	size_t len = 0;
+
+	(void)state;
+	assert_int_equal(policy_edit_text(&how, "", 0, &out, &len, NULL), 1);
+	assert_int_equal(len, strlen(want));
+	assert_memory_equal(out, want, len);
+	free(out);
+	memset(text, 'x', sizeof(text) - 1);
+	assert_int_equal(policy_edit_text(&(struct policy_edit){ .verb = EDIT_DENY,
+								 .words = "a.example",
+								 .comment = text,
+								 .file = "F" },
+					  "", 0, &out, &len, NULL),
+			 1);
+	assert_true(len < 64 + POLICY_EDIT_COMMENT_MAX && out[len - 1] == '\n');
+	free(out);
 }
 
 static const struct {
@@ -196,6 +235,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(edit_changes_one_rule_and_no_other_byte),
 		cmocka_unit_test(nonsense_is_refused_and_a_broken_file_is_left_alone),
+		cmocka_unit_test(comment_stands_behind_its_line),
 		cmocka_unit_test(pasted_url_is_its_host),
 		cmocka_unit_test(typed_place_is_one_host_and_port),
 	};

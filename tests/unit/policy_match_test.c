@@ -82,6 +82,16 @@ static const struct {
 	{ "allow a.example\nallow .example:22", "a.example", 22, POLICY_ALLOW, REASON_RULE, 2,
 	  false },
 	{ "allow *\nallow a.example:22", "a.example", 25, POLICY_DENY, REASON_PORT, 2, false },
+	/* ask: beaten by both others, from wherever they come */
+	{ "ask *:443", "a.example", 443, POLICY_ASK, REASON_ASK, 1, false },
+	{ "ask *:443", "a.example", 80, POLICY_DENY, REASON_PORT, 1, false },
+	{ "ask a.example private\nallow *", "a.example", 443, POLICY_ALLOW, REASON_RULE, 2, false },
+	{ "ask a.example\ndeny *", "a.example", 443, POLICY_DENY, REASON_DENIED, 2, false },
+	{ "ask *\nask .example private\nask a.example", "a.example", 443, POLICY_ASK, REASON_ASK, 3,
+	  true },
+	{ "ask 10.0.0.0/8:22", "10.1.2.3", 22, POLICY_ASK, REASON_ASK, 1, false },
+	{ "ask *", "localhost", 443, POLICY_DENY, REASON_PRIVATE_ADDRESS, 1, false },
+	{ "ask localhost private", "localhost", 443, POLICY_ASK, REASON_ASK, 1, true },
 	/* this machine: known not to be public, whatever the port */
 	{ "allow a.example", "localhost", 8080, POLICY_DENY, REASON_PRIVATE_ADDRESS, 0, false },
 	{ "allow a.example", "x.localhost", 1, POLICY_DENY, REASON_PRIVATE_ADDRESS, 0, false },
@@ -209,6 +219,24 @@ static const struct {
 	  REASON_DENIED, 2 },
 	{ "allow a.example private\ndeny 10.9.0.0/16", "a.example", "2002:a09:101::1", 443, false,
 	  REASON_DENIED, 2 },
+	/* and ask rules ask about it, unless an allow rule names the address */
+	{ "allow a.example private\nask 10.9.0.0/16", "a.example", "10.9.1.1", 443, false,
+	  REASON_ASK, 2 },
+	{ "allow a.example private\nask 10.9.0.0/16\nallow 10.9.1.1", "a.example", "10.9.1.1", 443,
+	  false, REASON_NONE, 0 },
+	{ "allow a.example private\nask 10.9.0.0/16:22", "a.example", "10.9.1.1", 443, false,
+	  REASON_NONE, 0 },
+	{ "allow a.example\nask 93.184.216.34", "a.example", "93.184.216.34", 443, false,
+	  REASON_ASK, 2 },
+	{ "allow a.example private\nask 10.9.0.0/16", "a.example", "64:ff9b::a09:101", 443, false,
+	  REASON_ASK, 2 },
+	{ "allow a.example\nask 10.9.0.0/16", "a.example", "10.9.1.1", 443, false,
+	  REASON_PRIVATE_ADDRESS, 0 },
+	{ "allow a.example\nask 169.254.169.254:443", "a.example", "169.254.169.254", 443, false,
+	  REASON_ASK, 2 },
+	{ "ask 10.1.0.0/16", "10.1.2.3", "10.1.2.3", 443, false, REASON_NONE, 0 },
+	{ "ask *", "10.1.2.3", "10.1.2.3", 443, false, REASON_PRIVATE_ADDRESS, 0 },
+	{ "ask a.example", "a.example", "10.1.2.3", 443, false, REASON_PRIVATE_ADDRESS, 0 },
 	/* localhost is the host's own */
 	{ "allow localhost:8080", "localhost", "127.0.0.1", 8080, false, REASON_PRIVATE_ADDRESS,
 	  0 },
@@ -241,7 +269,7 @@ static void address_may_be_dialled_only_as_documented(void **state)
 
 		target_of(&t, addrs[i].host, (uint16_t)addrs[i].port);
 		policy_match(p, &t, &m);
-		assert_int_equal(m.verdict, POLICY_ALLOW);
+		assert_int_not_equal(m.verdict, POLICY_DENY);
 		assert_int_equal(addr_parse(&a, addrs[i].addr), 0);
 		r = policy_judge_addr(p, &t, &m, &a, addrs[i].own, &by);
 		if (r != addrs[i].want || (by ? by->origin->line : 0) != addrs[i].by)
@@ -341,7 +369,7 @@ static unsigned pick(unsigned n)
 }
 
 struct gen {
-	bool deny, is_private;
+	bool deny, ask, is_private;
 	int kind; /* 0 name, 1 .name, 2 *.name, 3 *, 4 network */
 	char name[64];
 	uint32_t net;
@@ -376,6 +404,7 @@ static void gen_rule(struct gen *g)
 	*g = (struct gen){ .deny = pick(4) == 0, .kind = (int)pick(5) };
 	if (g->kind == 3 && pick(3))
 		g->kind = 0;
+	g->ask = !g->deny && pick(3) == 0;
 	g->is_private = !g->deny && pick(4) == 0;
 	gen_name(g->name, sizeof(g->name));
 	g->prefix = prefixes[pick(8)];
@@ -399,8 +428,11 @@ static int gen_text(const struct gen *g, char *to, size_t room)
 			       g->kind == 3 ? "" : g->name);
 	if (g->low)
 		(void)snprintf(ports, sizeof(ports), ":%u-%u", g->low, g->high);
-	return snprintf(to, room, "%s %s%s%s\n", g->deny ? "deny" : "allow", host, ports,
-			g->is_private ? " private" : "");
+	return snprintf(to, room, "%s %s%s%s\n",
+			g->deny	 ? "deny"
+			: g->ask ? "ask"
+				 : "allow",
+			host, ports, g->is_private ? " private" : "");
 }
 
 static bool slow_port(const struct gen *g, unsigned port)
@@ -476,8 +508,8 @@ struct slow {
 static struct slow slow_match(const struct gen *gens, size_t n, const char *host, bool is_addr,
 			      uint32_t a, unsigned port)
 {
-	const struct gen *allow = NULL, *deny = NULL, *other = NULL;
-	bool is_private = false;
+	const struct gen *allow = NULL, *ask = NULL, *deny = NULL, *other = NULL;
+	bool is_private = false, ask_private = false;
 
 	for (size_t i = 0; i < n; i++) {
 		if (!slow_names(&gens[i], host, is_addr, a))
@@ -486,6 +518,9 @@ static struct slow slow_match(const struct gen *gens, size_t n, const char *host
 			other = gens[i].deny ? other : slow_best(other, &gens[i]);
 		} else if (gens[i].deny) {
 			deny = slow_best(deny, &gens[i]);
+		} else if (gens[i].ask) {
+			ask = slow_best(ask, &gens[i]);
+			ask_private |= gens[i].is_private;
 		} else {
 			allow = slow_best(allow, &gens[i]);
 			is_private |= gens[i].is_private;
@@ -495,26 +530,29 @@ static struct slow slow_match(const struct gen *gens, size_t n, const char *host
 		return (struct slow){ REASON_DENIED, deny, false };
 	if (allow)
 		return (struct slow){ REASON_RULE, allow, is_private };
+	if (ask)
+		return (struct slow){ REASON_ASK, ask, ask_private };
 	return (struct slow){ other ? REASON_PORT : REASON_NO_RULE, other, false };
 }
 
 static enum reason slow_judge(const struct gen *gens, size_t n, const struct slow *s, bool is_addr,
 			      uint32_t a, unsigned port)
 {
-	bool named = false;
+	bool named = false, asked = false;
 
 	for (size_t i = 0; i < n; i++) {
 		if (gens[i].kind != 4 || !slow_net(&gens[i], a) || !slow_port(&gens[i], port))
 			continue;
 		if (gens[i].deny)
 			return REASON_DENIED;
-		named = true;
+		named |= !gens[i].ask;
+		asked |= gens[i].ask;
 	}
-	if (slow_class(a) == 0)
-		return REASON_NONE;
-	if (!is_addr && slow_class(a) == 1)
-		return s->is_private ? REASON_NONE : REASON_PRIVATE_ADDRESS;
-	return named ? REASON_NONE : REASON_PRIVATE_ADDRESS;
+	if (!is_addr && slow_class(a) == 1 && !s->is_private)
+		return REASON_PRIVATE_ADDRESS;
+	if ((is_addr ? slow_class(a) != 0 : slow_class(a) == 2) && !named && !asked)
+		return REASON_PRIVATE_ADDRESS;
+	return asked && !named && !is_addr ? REASON_ASK : REASON_NONE;
 }
 
 #define GENS 24
@@ -562,7 +600,8 @@ static void compare_why(const struct policy *p, const struct target *t,
 			fail_msg("%s:%u: '%s' is said to decide, '%s' does", host, t->port,
 				 said[i].rule->origin->text, m->rule ? m->rule->origin->text : "");
 	}
-	if (n != named || decides != (m->reason == REASON_RULE || m->reason == REASON_DENIED))
+	if (n != named || decides != (m->reason == REASON_RULE || m->reason == REASON_ASK ||
+				      m->reason == REASON_DENIED))
 		fail_msg("%s:%u: %zu rules are said, %zu name it, %zu decide", host, t->port, n,
 			 named, decides);
 }
@@ -594,7 +633,7 @@ static void compare_one(const struct policy *p, const struct gen *gens, size_t n
 			 host, port, reason_name(m.reason), m.rule ? m.rule->origin->text : "",
 			 reason_name(s.reason), s.rule ? s.rule->line : 0);
 	compare_why(p, &t, &m, gens, host, is_addr, typed);
-	if (m.verdict != POLICY_ALLOW)
+	if (m.verdict == POLICY_DENY)
 		return;
 	(void)snprintf(name, sizeof(name), "%u.%u.%u.%u", resolved >> 24, resolved >> 16 & 255,
 		       resolved >> 8 & 255, resolved & 255);

@@ -34,14 +34,13 @@ static const struct {
 } bad[] = {
 	/* keywords */
 	{ "alow pypi.org",
-	  "F:1:1: 'alow' is not a keyword: expected allow, deny, include, network, read, write, env, "
-	  "limit, audit or another of weir(1)",
+	  "F:1:1: 'alow' is not a keyword: expected allow, deny, ask, include, network, read, write, "
+	  "env, limit, audit or another of weir(1)",
 	  "did you mean 'allow'?" },
 	{ "\n\n  frobnicate x",
-	  "F:3:3: 'frobnicate' is not a keyword: expected allow, deny, include, network, read, write, "
+	  "F:3:3: 'frobnicate' is not a keyword: expected allow, deny, ask, include, network, read, write, "
 	  "env, limit, audit or another of weir(1)",
 	  "" },
-	{ "ask *:443", "F:1:1: 'ask' is not supported by this version of weir", "" },
 	{ "socket", "F:1:1: 'socket' ends too early: expected a path", "" },
 	{ "socket /x /y", "F:1:11: '/y': expected the end of the line", "" },
 	{ "device", "F:1:1: 'device' ends too early: expected a path", "" },
@@ -65,7 +64,15 @@ static const struct {
 	{ "reach 0:5432", "F:1:7: '0:5432': expected PORT[:PORT OF THE HOST]", "" },
 	{ "reach 10.0.0.1:5432", "F:1:7: '10.0.0.1:5432': expected PORT[:PORT OF THE HOST]", "" },
 	{ "reach 3128:80", "F:1:7: '3128:80': port 3128 inside is the sandbox's own proxy", "" },
-	{ "ask-timeout 5", "F:1:1: 'ask-timeout' is not supported by this version of weir", "" },
+	{ "ask *.com", "F:1:5: '*.com' is as wide as a public suffix",
+	  "name a domain below it, for example *.example.com" },
+	{ "ask a.example secret",
+	  "F:1:15: 'secret': expected private, no-sni or the end of the line", "" },
+	{ "ask-timeout",
+	  "F:1:1: 'ask-timeout' ends too early: expected a number of seconds from 1 to 3600", "" },
+	{ "ask-timeout 0", "F:1:13: '0': expected a number of seconds from 1 to 3600", "" },
+	{ "ask-timeout 3601", "F:1:13: '3601': expected a number of seconds from 1 to 3600", "" },
+	{ "ask-timeout 5s", "F:1:13: '5s': expected a number of seconds from 1 to 3600", "" },
 	{ "nested maybe", "F:1:8: 'maybe': expected yes or no", "" },
 	{ "audit syslog", "F:1:7: 'syslog' is not supported by this version of weir", "" },
 	{ "audit client", "F:1:7: 'client' is not supported by this version of weir", "" },
@@ -388,7 +395,7 @@ static const struct {
 	{ "--allow", "allow", "a.example # note",
 	  "--allow: '#': expected private, no-sni or the end of the line" },
 	{ "--allow", "allow", "a\nallow b", "--allow: control byte 0x0a: expected printable text" },
-	{ "--ask", "ask", "a.example", "--ask: 'ask' is not supported by this version of weir" },
+	{ "--ask", "ask", "*.com", "--ask: '*.com' is as wide as a public suffix" },
 	{ "--preset", "include", "nope",
 	  "--preset: 'nope' is not a preset: weir policy presets lists them" },
 	{ "--read", "read", "/my data # x", NULL },
