@@ -143,7 +143,9 @@ static void judge_target(struct conn *c, const struct asked *a, bool is_connect)
 {
 	bool is_open = c->side[ORIGIN].io.fd >= 0;
 
-	if (is_open && !is_connect && target_same(a, c->http->host, c->http->port)) {
+	/* an upstream proxy passes no Upgrade on: that goes through a tunnel of its own */
+	if (is_open && !is_connect && target_same(a, c->http->host, c->http->port) &&
+	    !(c->is_upgrade && c->http->is_upstream)) {
 		conn_timer(c, 0);
 		http_begin(c);
 		return;
@@ -176,6 +178,7 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 		return;
 	}
 	c->is_head_method = slice_is(h.method, "HEAD");
+	c->is_upgrade = head_is_upgrade(&h);
 	form = target_read(&h, &a, &path);
 	if (form == FORM_BAD)
 		reject(c, REASON_BAD_REQUEST,

@@ -332,6 +332,7 @@ void conn_deal_put(struct conn *c)
 	if (!c->deal)
 		return;
 	dial_stop(c->deal);
+	buf_put(&c->w->bufs, &c->deal->answer);
 	turn_deal_put(c);
 	conn_unpark(c->w);
 }

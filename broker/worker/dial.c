@@ -219,7 +219,7 @@ static void linked(struct conn *c, struct attempt *a)
 	a->io.fd = -1;
 	origin->io.fd = fd;
 	dialed_send(c, &addr);
-	if (upstream_is(c) && c->proto != PROTO_HTTP) {
+	if (upstream_is(c) && (c->proto != PROTO_HTTP || c->is_upgrade)) {
 		dial_stop(c->deal);
 		upstream_linked(c); /* DIAL_S goes on */
 		return;

@@ -290,3 +290,9 @@ bool head_has_token(const struct head *h, const char *field, const char *token)
 	}
 	return false;
 }
+
+bool head_is_upgrade(const struct head *h)
+{
+	return h->minor == 1 && head_has_token(h, "connection", "upgrade") && !h->is_chunked &&
+	       !h->has_length;
+}

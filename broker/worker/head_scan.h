@@ -79,5 +79,7 @@ bool slice_is(struct slice s, const char *text);
 bool slice_next_token(struct slice *list, struct slice *token);
 /** head_has_token() - is @token in any field called @name? */
 bool head_has_token(const struct head *h, const char *name, const char *token);
+/** head_is_upgrade() - does a request ask for another protocol, in a way that is passed on? */
+bool head_is_upgrade(const struct head *h);
 
 #endif

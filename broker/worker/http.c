@@ -379,8 +379,7 @@ static ssize_t request_head(struct conn *c, const char *p, size_t n)
 	is_close = head_has_token(&head, "connection", "close") ||
 		   head_has_token(&head, "proxy-connection", "close");
 	h->is_client_kept = head.minor == 1 && !is_close;
-	h->is_upgrade = head.minor == 1 && head_has_token(&head, "connection", "upgrade") &&
-			!head.is_chunked && !head.has_length;
+	h->is_upgrade = head_is_upgrade(&head);
 	len = rewrite_request(c->w->out, sizeof(c->w->out), &head, path, h->host, h->port,
 			      h->is_upgrade);
 	if (len < 0 || frame_request(&h->req, c->w->out, (size_t)len) < 0)
@@ -459,7 +458,7 @@ void http_linked(struct conn *c)
 	c->http->port = c->deal->port;
 	c->http->requests = 0;
 	c->http->is_reused = false;
-	c->http->is_upstream = upstream_is(c);
+	c->http->is_upstream = upstream_is(c) && !c->is_upgrade;
 	conn_deal_put(c);
 	http_begin(c);
 }

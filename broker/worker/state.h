@@ -95,6 +95,7 @@ struct deal {
 	char host[HOST_MAX + 1];
 	uint16_t port;
 	uint32_t flags;
+	struct buf *answer; /* the upstream proxy's, when it came in pieces */
 	char text[MSG_TEXT_MAX + 1], private_text[MSG_TEXT_MAX + 1];
 	struct addr addr[MSG_ADDRS_MAX];
 	int born[2]; /* VERDICT_SOCKETS: nborn sockets to connect, the first one to addr[0] */
@@ -166,6 +167,7 @@ struct conn {
 	uint8_t turn_in;     /* enum turn, see turn.c */
 	uint16_t share;	     /* PARKED: 1 + the share that is used up, 0: none is */
 	bool is_head_method; /* HEAD: a refusal has no body */
+	bool is_upgrade;     /* the request asks for another protocol */
 	bool is_sni_host;    /* the tunnel's ClientHello names the verdict's host */
 };
 _Static_assert(sizeof(struct conn) <= 512, "an idle tunnel costs at most 512 bytes");

@@ -3,7 +3,10 @@
  * What was judged is the target; where the upstream's name leads was judged by the monitor too. The
  * credentials come in CONFIG and go to the upstream's own socket, nowhere else; its answer is
  * hostile like any other. Its bytes behind the head stay in the socket: they are the tunnel's.
- *   DIALING --connected--> UPSTREAM --2xx--> TUNNEL; anything else: 502, DIAL_S over: 504 */
+ *   DIALING --connected--> UPSTREAM --2xx--> TUNNEL; anything else: 502, DIAL_S over: 504
+ * Plain HTTP goes there in absolute form instead, but for a request with Upgrade: no proxy passes
+ * that on (RFC 6455 section 4.1 has clients ask for a tunnel themselves).
+ *   DIALING --connected--> UPSTREAM --2xx--> HTTP, in origin form */
 #include "broker/worker/upstream.h"
 
 #include <errno.h>
@@ -13,6 +16,7 @@
 
 #include "broker/worker/conn.h"
 #include "broker/worker/head_read.h"
+#include "broker/worker/http.h"
 #include "broker/worker/relay.h"
 
 #define AUTH_FIELD "Proxy-Authorization: Basic "
@@ -66,8 +70,11 @@ static void answered(struct conn *c, const struct head *h)
 	if (h->status >= 200 && h->status < 300) {
 		conn_arm(c, ORIGIN, 0);
 		conn_timer(c, 0);
-		buf_put(&c->w->bufs, &c->head);
-		relay_linked(c);
+		buf_put(&c->w->bufs, &c->deal->answer);
+		if (c->proto == PROTO_HTTP)
+			http_linked(c);
+		else
+			relay_linked(c);
 		return;
 	}
 	(void)snprintf(how, sizeof(how),
@@ -77,12 +84,11 @@ static void answered(struct conn *c, const struct head *h)
 	refuse(c, how);
 }
 
-/* Its answer may come in pieces: c->head is free while a CONNECT or a SOCKS request is under way. */
 void upstream_ready(struct conn *c)
 {
 	struct head_read r = { 0 };
 	struct head h;
-	int got = head_read(c->w, c->side[ORIGIN].io.fd, &c->head, &r);
+	int got = head_read(c->w, c->side[ORIGIN].io.fd, &c->deal->answer, &r);
 	bool is_peeked;
 
 	if (got == 0)
@@ -94,7 +100,7 @@ void upstream_ready(struct conn *c)
 					    : "closed the connection without an answer");
 		return;
 	}
-	is_peeked = c->head == NULL;
+	is_peeked = c->deal->answer == NULL;
 	if (head_scan_response(r.p, r.n, &h) != HEAD_OK) {
 		refuse(c, "answered, but not in HTTP");
 		return;
@@ -107,7 +113,7 @@ void upstream_ready(struct conn *c)
 		answered(c, &h);
 		return;
 	}
-	buf_put(&c->w->bufs, &c->head); /* 1xx: the answer follows */
+	buf_put(&c->w->bufs, &c->deal->answer); /* 1xx: the answer follows */
 	if (h.status == 101 || c->deal->interim++ >= INTERIM_MAX)
 		refuse(c, h.status == 101 ? "switched to another protocol unasked"
 					  : "sends interim answers without end");

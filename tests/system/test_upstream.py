@@ -132,6 +132,56 @@ def test_e9_plain_http_goes_through_in_absolute_form(net):
         assert auth == [f"Proxy-Authorization: Basic {AUTH}"], ls
 
 
+def upgraded(_o, c, _n):
+    """A websocket's origin: 101 to a head in origin form, then whatever comes, in capitals"""
+    d = b""
+    while b"\r\n\r\n" not in d:
+        d += c.recv(4096)
+    c.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+              b"X-Got: " + d.split(b"\r\n")[0] + b"\r\n\r\n")
+    while x := c.recv(4096):
+        c.sendall(x.upper())
+
+
+UPGRADE = """
+d = b"GET http://%s/ws HTTP/1.1\\r\\nHost: x\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\\r\\n" % a.encode()
+s = proxy()
+if before:
+    s.sendall(b"GET http://%s/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n" % a.encode())
+    first = b""
+    while not first.endswith(b"through\\n"): first += s.recv(4096)
+s.sendall(d[:cut]); time.sleep(0.1); s.sendall(d[cut:])
+st, h, rest = read_head(s)
+if st == 101:
+    s.sendall(b"ping")
+    while len(rest) < 4: rest += s.recv(4096)
+s.close()
+result = st, h, rest
+"""
+
+
+@pytest.mark.parametrize("before,cut", [(False, 0), (False, 30), (True, 0)])
+def test_e9_an_upgrade_gets_a_tunnel_of_its_own(net, before, cut):
+    """ws:// in absolute form: proxies pass no Upgrade on, so the upstream is asked for a tunnel"""
+    ws = net.listen("93.184.216.34", 0, upgraded)
+    at = len(net.up.heads)
+    net.up.to, old = ("93.184.216.34", ws.port), net.up.to
+    try:
+        with sandbox(net, f"upstream {URL}", HIDDEN) as sb:
+            st, h, rest = sb.py(UPGRADE, a=HIDDEN, before=before, cut=cut)
+            assert st == 101 and rest == b"PING" and h["x-got"] == "GET /ws HTTP/1.1", (st, h, rest)
+            net.up.answers[f"{HIDDEN}:80"] = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
+            st, h, rest = sb.py(UPGRADE, a=HIDDEN, before=False, cut=0)
+            assert st == 502 and b"answered 403" in rest, (st, h, rest)
+    finally:
+        net.up.answers.clear()
+        net.up.to = old
+        ws.close()
+    lines = [x.split("\r\n")[0] for x in net.up.heads[at:]]
+    assert lines == ([f"GET http://{HIDDEN}:80/ HTTP/1.1"] if before else []) + \
+        [f"CONNECT {HIDDEN}:80 HTTP/1.1"] * 2, lines
+
+
 def test_e9_the_policy_is_judged_first(net):
     at, before = len(net.up.heads), net.up.count
     with sandbox(net, f"upstream {URL}", f"{HOST}:80", "127.0.0.1:9") as sb:
