@@ -29,7 +29,7 @@
 #define COPY_MAX (1 << 20) /* bytes of a file that is copied when there is no overlay */
 #define SCAN_DEPTH 8	   /* below /etc, as root */
 #define SCAN_NAMES 20000   /* looked at, as root; more is an error, not a hole */
-#define SSH_CONFIG_D "/var/lib/weir/ssh_config.d"
+#define SSH_CONFIG_D "/.weir/ssh_config.d" /* in every view a directory of the root itself */
 #define ETC_KNOWN_HOSTS "/run/weir/known_hosts"
 #define KNOWN_HOSTS_MAX (1 << 20)
 

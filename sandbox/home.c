@@ -58,7 +58,7 @@ int home_cache(struct tree *t, struct err *e)
 	int n = snprintf(path, sizeof(path), "%s/.cache", p->home);
 	SCOPED_FD int from = -1, on = -1;
 
-	if (!p->cache && !p->kept_home)
+	if (!p->cache && !p->kept_home && !p->view_host)
 		return 0;
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return err_set(e, ENAMETOOLONG, "mount the project's cache");

@@ -22,6 +22,7 @@ struct plan_grant {
 	bool write, is_dir, overlay; /* overlay: read-only through credential whiteouts */
 	bool guard;		     /* of P's repository: nobody asked for it */
 	bool socket, device;	     /* one unix socket; one node of a device */
+	bool host;		     /* of view host, no line of a policy */
 };
 /** struct plan_link - a symlink re-created inside, so that the user's spelling works */
 struct plan_link {
@@ -45,7 +46,9 @@ struct plan_tty {
 	struct winsize size;
 };
 
-#define PLAN_GRANTS_MAX 192 /* what the policy grants, and the guarded parts of P's repository */
+/* the parts of the host's tree in view host, what the policy grants, and the guarded parts of P's
+ * repository */
+#define PLAN_GRANTS_MAX 512
 #define PLAN_LINKS_MAX 256
 #define PLAN_HIDDEN_MAX 4096
 #define PLAN_KEEP_MAX 64
@@ -55,8 +58,9 @@ struct plan_tty {
 #define PLAN_MACHINE_ID_LEN 32
 
 struct sandbox_plan {
-	bool net_host; /* network allow: stay in the host's network namespace */
-	bool nested;   /* the command may make namespaces and mounts of its own */
+	bool view_host; /* the grants show the host's tree, the home directory too */
+	bool net_host;	/* network allow: stay in the host's network namespace */
+	bool nested;	/* the command may make namespaces and mounts of its own */
 	bool listeners; /* network allowlist, not route transparent: make 127.0.0.1:3128 and [::1]:3128 */
 	uint16_t reach[PLAN_REACH_MAX]; /* ports to listen on besides, each for a reach line */
 	size_t nreach;

@@ -146,6 +146,8 @@ static int var_make(struct tree *t, struct err *e)
 						{ "/run/lock", "var/lock" } };
 	int r;
 
+	if (t->plan->view_host)
+		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
 		if (mkdirat(t->root, empty[i], 0755) < 0)
 			return err_set(e, errno, "make '/%s' inside", empty[i]);
@@ -183,10 +185,28 @@ static int private_make(struct tree *t, struct err *e)
 {
 	int r;
 
-	if ((r = private_dir(t, "tmp", "tmp", 01777, e)) < 0 ||
-	    (r = private_dir(t, "vartmp", "var/tmp", 01777, e)) < 0 || (r = run_make(t, e)) < 0)
+	if ((r = private_dir(t, "tmp", "tmp", 01777, e)) < 0 || (r = run_make(t, e)) < 0 ||
+	    t->plan->view_host)
 		return r;
-	return home_make(t, e);
+	r = private_dir(t, "vartmp", "var/tmp", 01777, e);
+	return r < 0 ? r : home_make(t, e);
+}
+
+/* What is the sandbox's own within the host's tree. */
+static int host_make(struct tree *t, struct err *e)
+{
+	SCOPED_FD int from = -1, on = -1;
+	int r;
+
+	if (!t->plan->view_host)
+		return 0;
+	if ((from = tree_dir(t->stage, "vartmp", 01777, e)) < 0)
+		return from;
+	if ((on = tree_dir(t->root, "/var/tmp", 0755, e)) < 0)
+		return on;
+	if ((r = tree_bind(from, on, SAFE, "/var/tmp", e)) < 0)
+		return r;
+	return home_cache(t, e);
 }
 
 /* Read-only, which no open of a device notices: mode, owner and times of the node are the host's. */
@@ -317,6 +337,19 @@ static int place_open(struct tree *t, const char *path, bool is_dir, struct err 
 	return is_dir ? tree_dir(t->root, path, 0755, e) : tree_file(t->root, path, e);
 }
 
+/* Places in the host's tree that this sandbox mounts on, whether the host has them or not. */
+static int layer_own(const struct tree *t, const char *path, int layer, struct err *e)
+{
+	const char *own = !t->plan->view_host		? NULL
+			  : str_eq(path, "/var")	? "tmp"
+			  : str_eq(path, t->plan->home) ? ".cache"
+							: NULL;
+
+	return own && mkdirat(layer, own, 0700) < 0
+		       ? err_set(e, errno, "make '%s/%s' inside", path, own)
+		       : 0;
+}
+
 /* The hidden names below @path, as whiteouts of a fresh layer. */
 static int layer_hide(struct tree *t, const char *path, int lower, struct err *e)
 {
@@ -324,8 +357,8 @@ static int layer_hide(struct tree *t, const char *path, int lower, struct err *e
 	size_t len = strlen(path);
 	int r;
 
-	if (layer < 0)
-		return layer;
+	if (layer < 0 || (r = layer_own(t, path, layer, e)) < 0)
+		return layer < 0 ? layer : r;
 	for (size_t i = 0; i < t->plan->nhidden; i++) {
 		const char *h = t->plan->hidden[i];
 
@@ -493,7 +526,8 @@ int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg
 		{ var_make, "pid 1: tree: /var" },	  { etc_mount, "pid 1: tree: /etc" },
 		{ private_make, "pid 1: tree: private" }, { dev_make, "pid 1: tree: /dev" },
 		{ proc_make, "pid 1: tree: /proc" },	  { grants_mount, "pid 1: tree: grants" },
-		{ links_make, "pid 1: tree: links" },	  { exe_mount, "pid 1: tree: weir" },
+		{ host_make, "pid 1: tree: host" },	  { links_make, "pid 1: tree: links" },
+		{ exe_mount, "pid 1: tree: weir" },
 	};
 	struct tree t = { .plan = plan, .pts = pts, .stage = -1, .root = -1, .proc = -1 };
 	mode_t mask = umask(0); /* the command gets its own back */

@@ -518,6 +518,30 @@ static bool home_like(const struct judge *j, const char *path)
 	       S_ISDIR(st.st_mode) && st.st_uid != j->uid;
 }
 
+bool judge_is_others(const struct judge *j, const char *path)
+{
+	for (size_t i = 0; i < j->homes.n; i++)
+		if (str_eq(path, j->homes.v[i].path))
+			return true;
+	return home_like(j, path);
+}
+
+bool judge_holds_homes(const struct judge *j, const char *path)
+{
+	size_t len = strlen(path);
+
+	if (str_eq(path, "/home"))
+		return true;
+	for (const struct system_row *s = system_dirs; s->path; s++)
+		if (str_eq(path, s->path))
+			return false;
+	for (size_t i = 0; i < j->homes.n; i++)
+		if (path_above(path, j->homes.v[i].path) &&
+		    !strchr(j->homes.v[i].path + len + 1, '/'))
+			return true;
+	return false;
+}
+
 static int judge_places(const struct judge *j, const char *path, enum judge_use use, struct err *e)
 {
 	const struct entry *x;
@@ -738,6 +762,8 @@ static int hide_others(const struct judge *j, const char *path, struct sandbox_p
 	for (size_t i = 0; i < j->homes.n; i++) {
 		const char *home = j->homes.v[i].path;
 
+		if (path_above(path, home) && (plan_hide(plan, home)) < 0)
+			return -E2BIG;
 		if (!path_within(path, home))
 			continue;
 		for (const struct place_row *c = credentials_home; c->path; c++) {
@@ -878,6 +904,7 @@ static int grant_add(struct sandbox_plan *p, int *fd, const char *path, bool wri
 	for (size_t i = 0; i < p->ngrants; i++)
 		if (str_eq(p->grants[i].path, path)) {
 			p->grants[i].write = p->grants[i].write || write;
+			p->grants[i].host = false;
 			p->grants[i].overlay = p->grants[i].is_dir && !p->grants[i].write;
 			return 0;
 		}
@@ -932,6 +959,34 @@ int grant_tool(const struct judge *j, const char *path, struct sandbox_plan *pla
 	if ((r = judge_fd(j, fd, JUDGE_READ, real, e)) < 0)
 		return r;
 	return grant_add(plan, &fd, real, false, e);
+}
+
+int grant_place(const char *path, struct sandbox_plan *plan, struct err *e)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	SCOPED_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	int r;
+
+	if (fd < 0)
+		return err_set(e, errno, "open '%s'", path);
+	r = kind_judge(fd, path, e);
+	if (r == 0 && (r = grant_add(plan, &fd, path, false, e)) == 0)
+		plan->grants[plan->ngrants - 1].host = true;
+	return r;
+}
+
+int grant_link(const char *path, struct sandbox_plan *plan, struct err *e)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+	int r;
+
+	if (n <= 0)
+		return 0; /* gone */
+	target[n] = '\0';
+	r = link_add(plan, path, target);
+	return r < 0 ? err_set(e, -r, "copy the link '%s'", path) : 0;
 }
 
 int grant_open(const struct judge *j, const struct policy_grant *g, struct sandbox_plan *plan,

@@ -70,6 +70,16 @@ int grant_tool(const struct judge *j, const char *path, struct sandbox_plan *pla
 /** plan_hide() - no overlay shows the canonical @path. Return: 0, -E2BIG or -ENOMEM */
 int plan_hide(struct sandbox_plan *plan, const char *path);
 
+/** grant_place() - share what is at @path (canonical) read-only, whatever the lists say of it: it is of a
+ * file system and a kind that may be. Return: 0, -EPERM when not, or -errno with @e */
+int grant_place(const char *path, struct sandbox_plan *plan, struct err *e);
+/** grant_link() - record the one symlink @path. Return: 0 or -errno with @e */
+int grant_link(const char *path, struct sandbox_plan *plan, struct err *e);
+/** judge_is_others() - is the canonical @path another user's home? */
+bool judge_is_others(const struct judge *j, const char *path);
+/** judge_holds_homes() - does the directory hold users' homes and little else? */
+bool judge_holds_homes(const struct judge *j, const char *path);
+
 /** grant_links() - record each symlink on the way to @path, as it is spelled. Return: 0 or -errno */
 int grant_links(const char *path, struct sandbox_plan *plan, struct err *e);
 

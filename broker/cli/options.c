@@ -207,7 +207,8 @@ static const struct row rows[] = {
 	       "says otherwise; PORT 0: any, told by --status-fd") },
 	{ "--reach", 0, POLICY, OF_RUN | OF_SHOW, "PORT[:HOSTPORT]", POLICY_LINE("reach", ""),
 	  HELP("a port of this machine's loopback on the sandbox's own") },
-	{ "--view", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("view", "") },
+	{ "--view", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("view", ""),
+	  HELP("project (default) or host: the whole tree, read-only") },
 	{ "--home", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("home", ""),
 	  HELP("private (default) or keep: for the project") },
 

@@ -19,6 +19,7 @@
 
 #include "broker/cli/grant.h"
 #include "broker/cli/home.h"
+#include "broker/cli/host_view.h"
 #include "broker/cli/java.h"
 #include "broker/cli/mounts.h"
 #include "broker/cli/node.h"
@@ -157,7 +158,7 @@ static int project_grant(struct sandbox_plan *p, const char *project)
 	for (size_t i = 0; i < p->ngrants; i++) {
 		int write = p->grants[i].write;
 
-		if (!str_eq(p->grants[i].path, project))
+		if (!str_eq(p->grants[i].path, project) || p->grants[i].host)
 			continue;
 		(void)close(p->grants[i].fd);
 		free(p->grants[i].path);
@@ -176,7 +177,9 @@ static void project_tell(const struct plan_in *in, const struct err *why, int ho
 
 	if (in->quiet)
 		return;
-	if (home)
+	if (home && policy_view(in->policy) == VIEW_HOST)
+		note("your home directory is read-only; use -C DIR or -w DIR");
+	else if (home)
 		note("your home directory is not shared; use -C DIR or -w DIR");
 	else if (how == 2)
 		note("%s; use -C DIR or -w DIR", why->what);
@@ -586,14 +589,23 @@ static int route_plan(struct sandbox_plan *p, const struct plan_in *in, struct e
 	return 0;
 }
 
+static int view_check(const struct plan_in *in, struct err *e)
+{
+	if (policy_view(in->policy) != VIEW_HOST || policy_home(in->policy) != HOME_KEEP)
+		return 0;
+	(void)err_set(e, 0, "home keep and view host contradict each other");
+	(void)err_why(e, "in view host the home directory is the host's, read-only");
+	return err_fix(e, "--home private, or --view project");
+}
+
 static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_in *in,
 		     struct err *e)
 {
 	struct mounts m = { 0 };
 	int r;
 
-	if (policy_view(in->policy) == VIEW_HOST)
-		return err_set(e, 0, "view host is not supported by this version of weir");
+	if ((r = view_check(in, e)) < 0)
+		return r;
 	p->net_host = policy_network(in->policy) == NETWORK_ALLOW;
 	if (policy_network(in->policy) == NETWORK_ALLOWLIST) {
 		p->listeners = policy_route(in->policy) != ROUTE_TRANSPARENT;
@@ -602,9 +614,12 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 	p->nested = policy_nested(in->policy) != NULL;
 	if ((r = stdio_fill(e)) < 0 || (r = keep_plan(p, in, e)) < 0 || (r = exe_plan(p, e)) < 0 ||
 	    (r = person_plan(p, in, e)) < 0 || (r = hostname_plan(p, e)) < 0 ||
-	    (r = hosts_plan(p, e)) < 0 || (r = grants_plan(p, j, in, e)) < 0)
+	    (r = hosts_plan(p, e)) < 0)
 		return r;
-	if ((r = project_plan(p, j, &m, in, e)) == 0 && (r = toolroots_plan(p, j, &m, in, e)) == 0)
+	if (policy_view(in->policy) == VIEW_HOST)
+		r = host_plan(p, j, &m, in, e);
+	if (r == 0 && (r = grants_plan(p, j, in, e)) == 0 &&
+	    (r = project_plan(p, j, &m, in, e)) == 0 && (r = toolroots_plan(p, j, &m, in, e)) == 0)
 		r = hidden_plan(p, j, &m, e);
 	mounts_free(&m);
 	if (r < 0 || (r = machine_id_plan(p, in->place->project, e)) < 0 ||

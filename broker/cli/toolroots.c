@@ -122,8 +122,12 @@ static int root_add(struct roots *r, const char *path)
 	char point[PATH_MAX];
 	int n;
 
-	if (visible(r->p, path))
-		return 1;
+	if (visible(r->p, path)) {
+		n = r->p->view_host ? secrets_hide(r, path) : 0;
+		if (n == 0 && r->p->view_host)
+			n = nests_hide(r, path);
+		return n < 0 ? n : 1;
+	}
 	if (r->n >= ROOTS_MAX || is_foreign(path)) {
 		tell(r, path, "left out");
 		return 0;
@@ -217,7 +221,7 @@ static int dir_add(struct roots *r, const char *dir, bool itself)
 
 	if (dir[0] != '/' || visible_always(dir) || !realpath(dir, real))
 		return 0;
-	n = visible(r->p, real) ? 1 : row_add(r, real);
+	n = visible(r->p, real) && !r->p->view_host ? 1 : row_add(r, real);
 	if (n == 0 && prefix_of(r, real, prefix))
 		n = root_add(r, prefix);
 	if (n == 0 && itself)
