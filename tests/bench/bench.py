@@ -449,4 +449,5 @@ def main():
         print("  ".join(str(c).ljust(w[i]) if i < 4 else str(c) for i, c in enumerate(r)).rstrip())
 
 
-main()
+if __name__ == "__main__":
+    main()
