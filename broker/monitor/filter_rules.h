@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <termios.h>
 
 #include "common/filter_rule.h"
 
@@ -49,6 +50,7 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TIOCGWINSZ)), "its size" },
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TIOCSWINSZ)), "give it to the one inside" },
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TIOCGPGRP)), "is weir in its foreground" },
+	{ SCMP_SYS(ioctl),             WHEN2(ARG_LOW32(1, TCFLSH), ARG_LOW32(2, TCIFLUSH)), "what was typed before a question is no answer" },
 	{ SCMP_SYS(kill),              WHEN(ARG_EQ(1, SIGTSTP)), "stop, as a job that was stopped" },
 	{ SCMP_SYS(kill),              WHEN2(ARG_EQ(0, 0), ARG_EQ(1, SIGTTIN)), "the same in the background" },
 	{ SCMP_SYS(kill),              WHEN2(ARG_EQ(0, 0), ARG_EQ(1, SIGTTOU)), "the same" },

@@ -128,6 +128,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	entry_init(&m->entry);
 	control_init(&m->control);
 	questions_init(&m->questions);
+	ask_line_init(&m->line);
 	live_init(m);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
@@ -158,6 +159,7 @@ void monitor_free(struct monitor *m)
 {
 	questions_close(m);
 	questions_free(&m->questions);
+	ask_line_free(m);
 	control_stop(m);
 	live_free(m);
 	repo_free(m->repo);
@@ -505,6 +507,7 @@ static int serve_begin(struct monitor *m, struct err *e)
 {
 	entry_begin(m);
 	live_start(m);
+	ask_line_open(m);
 	return lock_self(e);
 }
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/monitor/ask_line.h"
 #include "broker/monitor/control.h"
 #include "broker/monitor/live.h"
 #include "broker/monitor/monitor.h"
@@ -114,10 +115,13 @@ static void question_free(struct question *q)
 {
 	struct questions *all = &q->m->questions;
 
-	ev_timer_stop(q->m->loop, &q->end);
+	struct monitor *m = q->m;
+
+	ev_timer_stop(m->loop, &q->end);
 	TAILQ_REMOVE(&all->all, q, link);
 	all->n--;
 	free(q);
+	ask_line_next(m);
 }
 
 void question_leave(struct monitor *m, struct conn *c)
@@ -168,6 +172,7 @@ static void over(struct monitor *m, struct question *q, const char *answer, cons
 			       q->target.host, "port", (int)q->target.port, "answer", answer, "by",
 			       by));
 	control_question(m, q, answer);
+	ask_line_gone(m, q->id);
 }
 
 static void on_end(struct ev_loop *loop, ev_timer *t, int revents)
@@ -191,7 +196,7 @@ static void on_end(struct ev_loop *loop, ev_timer *t, int revents)
 /* Where nobody can answer there is nothing to wait for. */
 static bool is_anybody_there(const struct monitor *m)
 {
-	return m->control.on;
+	return m->control.on || ask_line_may(m);
 }
 
 static struct question *open_find(const struct monitor *m, const struct target *t)
@@ -272,7 +277,8 @@ enum answer question_join(struct monitor *m, struct conn *c, const struct target
 				       t->host, "port", (int)t->port));
 	if (is_new || q->nwaiting == 1)
 		control_question(m, q, NULL);
-	if (is_new && !m->run->quiet)
+	ask_line_next(m);
+	if (is_new && !m->run->quiet && !ask_line_may(m))
 		note("%s:%u waits for an answer (%s): weir approve", t->host, t->port, q->rule);
 	return ANSWER_NONE;
 }
@@ -442,6 +448,7 @@ void questions_close(struct monitor *m)
 			c->question = NULL;
 		}
 		control_question(m, q, answer_word(ANSWER_UNANSWERED));
+		ask_line_gone(m, q->id);
 		question_free(q);
 	}
 }

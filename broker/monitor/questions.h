@@ -21,6 +21,7 @@ struct policy_rule;
 #define QUESTIONS_KEPT_MAX 1024 /* hosts and ports allowed for this sandbox */
 #define QUESTION_LINGER_S 30.0	/* a question outlives its last client by so long */
 #define QUESTION_RULE_MAX 300
+#define QUESTION_WHO_MAX 80
 
 enum answer {
 	ANSWER_NONE, /* not answered yet */
@@ -45,6 +46,8 @@ struct question {
 	struct target target;
 	bool is_private, no_sni;      /* words of the ask rule: a kept line has them too */
 	char rule[QUESTION_RULE_MAX]; /* "FILE:LINE: ask *:443", escaped */
+	char who[QUESTION_WHO_MAX];   /* what asks: "pip, pid 12", escaped; empty: not known */
+	bool is_skipped; /* the person at the terminal wants to answer elsewhere */
 	TAILQ_HEAD(, conn) waiting;
 	size_t nwaiting;
 	enum answer held;   /* ANSWER_ONCE or ANSWER_DENY: for who comes back */

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "ask_line.h"
 #include "audit.h"
 #include "common/msg.h"
 #include "conn_table.h"
@@ -135,6 +136,7 @@ struct monitor {
 	double deaths[DEATHS_MAX]; /* the last ones, oldest first; 0: none */
 	struct conn_table conns;
 	struct questions questions;
+	struct ask_line line;
 	uint32_t counts[COUNT_COUNT],
 		counts_before[COUNT_COUNT]; /* this worker's, and earlier ones' */
 	uint64_t up, down;		    /* bytes of the connections that have ended */

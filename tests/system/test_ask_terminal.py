@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: ISC
+"""Questions on the sandbox's own terminal (SPEC 8; E7): one line, keys that never reach the command."""
+import re
+import time
+
+import pytest
+
+from origins.tcp import echo
+from terminals import Terminal
+from world import BIN, PYTHON
+
+ONE, TWO = "allowed.example.org", "other.example.org"
+QUESTION = rb"weir: (\S+:\d+)[^\n]*\[o\]nce"
+
+# connects to each host of its arguments, then says which key it got, if any
+CODE = """
+import os, select, socket, sys, termios, tty
+def connect(host):
+    s = socket.create_connection(("127.0.0.1", 3128))
+    s.sendall(f"CONNECT {host}:7000 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
+    print(host, s.recv(12).decode().split()[-1], flush=True)
+if os.isatty(0): tty.setcbreak(0)
+print("ready", flush=True)
+for h in sys.argv[1:]: connect(h)
+got = os.read(0, 100) if os.isatty(0) and select.select([0], [], [], 0.3)[0] else b""
+print("keys", got, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def w(world):
+    world.at = [world.listen(a, 7000, echo) for a in ("93.184.216.34", "93.184.216.35")]
+    return world
+
+
+def run(world, *hosts, args=(), **kw):
+    return Terminal(world, BIN, "run", "-q", "--ask", "*:*", *args, "--", PYTHON, "-c", CODE, *hosts, **kw)
+
+
+def asked(t, host):
+    m = t.see(QUESTION)
+    assert m.group(1) == f"{host}:7000".encode(), m.group(0)
+    return m.group(0)
+
+
+@pytest.mark.parametrize("key,status", [("o", "200"), ("s", "200"), ("p", "200"), ("a", "200"), ("d", "403"),
+                                        ("n", "403"), ("\x03", "403")])
+def test_e7_a_key_answers_and_never_reaches_the_command(w, key, status):
+    config = f"{w.home}/cfg-{time.monotonic_ns()}"
+    with run(w, ONE, env={"XDG_CONFIG_HOME": config}) as t:
+        text = asked(t, ONE)
+        assert b"\n" not in text
+        t.send(key)
+        t.see(f"{ONE} {status}")
+        t.see("keys b''")
+        assert t.end() == 0
+    f = w.path(f"{config}/weir/policy")
+    if key in "an":
+        assert f.read_text().startswith(f"{'allow' if key == 'a' else 'deny'} {ONE}:7000 # weir: ")
+    else:
+        assert not f.exists()
+
+
+def test_e7_enter_and_other_keys_are_no_answer(w):
+    with run(w, ONE) as t:
+        asked(t, ONE)
+        for keys in ("\r", "\n", " ", "y", "Y", "O", "\x1b[A", "oo", "\x00"):
+            t.send(keys)
+            time.sleep(0.1)
+        t.send("d")
+        t.see(f"{ONE} 403")
+        t.see("keys b''")
+
+
+def test_e7_what_was_typed_before_is_no_answer_and_is_the_commands(w):
+    code = CODE.replace("for h in", "import time; time.sleep(0.5)\nfor h in")
+    with Terminal(w, BIN, "run", "-q", "--ask", "*:*", "--", PYTHON, "-c", code, ONE) as t:
+        t.see("ready")
+        t.send("ooo")
+        asked(t, ONE)
+        time.sleep(0.5)
+        t.send("d")
+        t.see(f"{ONE} 403")
+        t.see("keys b'ooo'")
+
+
+def test_one_question_after_the_other_and_once_is_once(w):
+    with run(w, ONE, TWO, ONE) as t:
+        for host, key, status in ((ONE, "o", 200), (TWO, "d", 403), (ONE, "s", 200)):
+            asked(t, host)
+            t.send(key)
+            t.see(f"{host} {status}")
+        t.see("keys b''")
+
+
+def test_esc_leaves_it_for_weir_approve_and_the_keys_are_the_commands_again(w):
+    state = f"{w.home}/esc"
+    with run(w, ONE, env={"XDG_STATE_HOME": state}) as t:
+        asked(t, ONE)
+        t.send("\x1b")
+        time.sleep(0.3)
+        t.send("x")
+        rows = w.weir("approve", state=state).ok().text.splitlines()
+        w.weir("approve", rows[-1].split()[0], "once", state=state).ok()
+        t.see(f"{ONE} 200")
+        t.see("keys b'x'")
+
+
+def test_a_question_that_is_answered_elsewhere_goes_from_the_screen(w):
+    state = f"{w.home}/elsewhere"
+    with run(w, ONE, env={"XDG_STATE_HOME": state}) as t:
+        asked(t, ONE)
+        rows = w.weir("approve", state=state).ok().text.splitlines()
+        w.weir("approve", rows[-1].split()[0], "deny", state=state).ok()
+        t.see("\x1b[33;1H\x1b[2K\x1b8")
+        t.see(f"{ONE} 403")
+
+
+def test_the_line_is_one_row_whatever_is_asked_and_the_end_of_the_name_is_seen(w):
+    host = ".".join(["a" * 60] * 3 + ["evil", "example", "com"])
+    with run(w, host) as t:
+        t.see(rb"\x1b\[33;1H\x1b\[2K\x1b\[7m([^\x1b]*)\x1b\[0m")
+        line = t.match.group(1)
+        assert len(line) <= 100 and b".evil.example.com:7000? [o]nce" in line and line.startswith(b"..."), line
+        t.send("d")
+        t.see("403")
+
+
+def test_the_question_names_the_line_and_the_files_when_asked_to(w):
+    with run(w, ONE) as t:
+        asked(t, ONE)
+        t.send("?")
+        t.see("--ask: ask *:*; project: /")
+        t.send("?")
+        asked(t, ONE)
+        t.send("d")
+        t.see(f"{ONE} 403")
+
+
+def test_full_screen_programs_are_made_to_draw_anew(w):
+    code = CODE.replace("for h in", "import signal; n = [0]\n"
+                        "def winch(*a): n[0] += 1\nsignal.signal(signal.SIGWINCH, winch)\nfor h in")
+    code += "print('size', n[0] > 0, os.get_terminal_size(), flush=True)\n"
+    with Terminal(w, BIN, "run", "-q", "--ask", "*:*", "--", PYTHON, "-c", code, ONE) as t:
+        asked(t, ONE)
+        t.send("o")
+        t.see("size True os.terminal_size(columns=101, lines=33)")
+
+
+def test_output_rests_while_the_question_is_there_and_nothing_of_it_is_lost(w):
+    code = """
+import socket, sys, threading, time
+def flood():
+    for i in range(2000): print(f"\\x1b[3{i % 8}mline {i}\\x1b[0m", flush=True)
+t = threading.Thread(target=flood); t.start()
+s = socket.create_connection(("127.0.0.1", 3128))
+s.sendall(b"CONNECT allowed.example.org:7000 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+s.recv(12); t.join(); print("all", flush=True)
+"""
+    with Terminal(w, BIN, "run", "-q", "--ask", "*:*", "--", PYTHON, "-c", code) as t:
+        t.see(QUESTION)
+        before = t.before
+        time.sleep(0.3)
+        t.send("o")
+        t.see(b"\r\nall\r\n")
+        seen = re.findall(rb"line (\d+)", before + t.before)
+        assert seen == [b"%d" % i for i in range(2000)]
+
+
+def test_modes_are_as_they_were_when_weir_dies_asking(w):
+    with Terminal(w, "/bin/bash", "--norc", "--noprofile", "-i", env={"PS1": "outer> "}) as t:
+        t.see("outer> ")
+        t.send(f"stty -g; {BIN} run -q --ask '*:*' -- {PYTHON} -c 'import socket; "
+               f"s = socket.create_connection((\"127.0.0.1\", 3128)); "
+               f"s.sendall(b\"CONNECT {ONE}:7000 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n\"); s.recv(1)'; echo =; stty -g\n")
+        modes = t.see(rb"([0-9a-f]+:[0-9a-f:]{20,})\r\n").group(1)
+        t.see(QUESTION)
+        t.send("d")
+        assert t.see(rb"=\r\n([0-9a-f:]{20,})\r\n").group(1) == modes
+
+
+# ---- standard input is not the terminal ----
+
+def piped(world, *hosts, key=None, args=()):
+    """stdin a pipe, stdout and stderr the terminal: the controlling one is read directly"""
+    code = CODE.replace('print("keys"', 'print("stdin", sys.stdin.read()); print("keys"')
+    return Terminal(world, "/bin/sh", "-c", f'echo data | {BIN} run -q --ask "*:*" -- {PYTHON} -c "$CODE" "$@"; '
+                    "stty -a | grep -o ' echo '", "sh", *hosts, env={"CODE": code})
+
+
+def test_e7_without_a_terminal_on_stdin_the_controlling_one_is_asked(w):
+    with piped(w, ONE, TWO) as t:
+        asked(t, ONE)
+        t.send("\r")
+        time.sleep(0.2)
+        t.send("o")
+        t.see(f"{ONE} 200")
+        asked(t, TWO)
+        t.send("d")
+        t.see(f"{TWO} 403")
+        t.see("stdin data")
+        t.see("keys b''")
+        t.see(" echo ")
+        assert t.end() == 0
+
+
+def test_nobody_is_asked_in_the_background(w):
+    """Not the foreground job: the terminal is somebody else's"""
+    with Terminal(w, "/bin/bash", "--norc", "--noprofile", "-i", env={"PS1": "outer> "}) as t:
+        t.see("outer> ")
+        t.send(f"{BIN} run --ask '*:*' -- curl -s http://{ONE}/ </dev/null & sleep 1; echo wait''ed\n")
+        t.see("waited")
+        assert b"[o]nce" not in t.before and b"weir approve" in t.before, t.before
