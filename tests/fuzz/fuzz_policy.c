@@ -36,7 +36,7 @@ static void use(const struct policy *p)
 	if (!null)
 		return;
 	policy_show(p, null);
-	(void)policy_show_json(p, null);
+	(void)policy_show_json(p, NULL, null);
 	(void)fclose(null);
 }
 
