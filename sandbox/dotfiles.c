@@ -28,6 +28,24 @@ const struct dotfile_row dotfiles[] = {
 	{ NULL, NULL },
 };
 
+/* For weir shell too. */
+const struct dotfile_row dotfiles_shell[] = {
+	{ ".profile", "login shells" },
+	{ ".bash_profile", "bash" },
+	{ ".bash_login", "bash" },
+	{ ".bashrc", "bash" },
+	{ ".bash_aliases", "bash" },
+	{ ".zshenv", "zsh" },
+	{ ".zprofile", "zsh" },
+	{ ".zshrc", "zsh" },
+	{ ".zlogin", "zsh" },
+	{ ".kshrc", "ksh" },
+	{ ".config/fish/config.fish", "fish" },
+	{ ".config/fish/conf.d/*.fish", "fish" },
+	{ ".config/fish/functions/*.fish", "fish" },
+	{ NULL, NULL },
+};
+
 /* A word that ends in one of these and is followed by "=" or ":" has a secret behind it. */
 static const struct {
 	const char *part;

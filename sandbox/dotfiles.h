@@ -13,7 +13,7 @@
 struct dotfile_row {
 	const char *name, *what;
 };
-extern const struct dotfile_row dotfiles[];
+extern const struct dotfile_row dotfiles[], dotfiles_shell[]; /* the latter for weir shell alone */
 
 /**
  * secret_line() - does a text hold something like a secret?

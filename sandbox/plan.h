@@ -99,6 +99,7 @@ struct sandbox_plan {
 	char **java;	/* net.properties below /etc that name the proxy inside; NULL: none */
 	char *hosts;	/* text of /etc/hosts inside */
 	char **argv;	/* CMD and its arguments */
+	bool prompt;	/* weir shell: the files that mark the prompt */
 	char **envp;	/* the environment inside, complete */
 	char *cmd_host; /* where the host has CMD, when that is not visible inside; or NULL */
 	int stdio[3];	/* what becomes 0, 1, 2 where tty.on does not say otherwise; >= 0 */

@@ -24,6 +24,7 @@
 #include "sandbox/home.h"
 #include "sandbox/machine.h"
 #include "sandbox/plan.h"
+#include "sandbox/prompt.h"
 #include "sandbox/pty.h"
 
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -160,6 +161,18 @@ static int var_make(struct tree *t, struct err *e)
 	return 0;
 }
 
+static int prompt_make(const struct tree *t, struct err *e)
+{
+	char path[64];
+	int r = 0;
+
+	for (const struct prompt_file *f = prompt_files; t->plan->prompt && f->name && r == 0; f++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", &PROMPT_DIR[1], f->name);
+		r = tree_write(t->stage, path, 0444, f->text, e);
+	}
+	return r;
+}
+
 static int run_make(struct tree *t, struct err *e)
 {
 	char user[48];
@@ -177,6 +190,8 @@ static int run_make(struct tree *t, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(t->stage, dirs[i].name, dirs[i].mode) < 0)
 			return err_set(e, errno, "make '/%s' inside", dirs[i].name);
+	if ((r = prompt_make(t, e)) < 0)
+		return r;
 	r = etc_known_hosts(t, e);
 	return r < 0 ? r : private_dir(t, "run", "run", 0755, e);
 }

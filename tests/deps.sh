@@ -15,13 +15,13 @@ set -eu
 	demo='curl:curl openssl:openssl python3 iproute2:ip util-linux'
 	check="$demo libcmocka-dev python3-pytest python3-pytest-xdist python3-pexpect procps:ps
 		strace:strace git:git libcap2-bin:capsh tinyproxy-bin:tinyproxy bubblewrap:bwrap
-		redis-server:redis-server"
+		redis-server:redis-server less:less vim:vim"
 	clients="$check wget:wget python3-venv python3-pip nodejs:node npm:npm python3-socks
 		openssh-client:ssh openssh-server:/usr/sbin/sshd rsync:rsync
 		postgresql:psql proxychains4:proxychains4 golang-go:go r-base-core:Rscript
 		python3-requests python3-httpx python3-aiohttp python3-websockets
 		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo
-		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux"
+		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux zsh:zsh fish:fish ksh:ksh"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'

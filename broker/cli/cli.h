@@ -14,6 +14,7 @@ struct err;
 /* Each gets argv[0] as its own name and returns the exit status; errors are printed by
  * cli_fail(), in the command's own process. */
 int cmd_run(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
 int cmd_proxy(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_test(int argc, char **argv);

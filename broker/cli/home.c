@@ -185,6 +185,17 @@ static int line_judge(const struct copying *c)
 	return -EPERM;
 }
 
+static int rows_copy(struct copying *c, const struct dotfile_row *row)
+{
+	int r = 0;
+
+	for (; row->name && r == 0; row++)
+		if (judge_home_may_hold(c->j, row->name))
+			r = strchr(row->name, '*') ? pattern_copy(c, row->name)
+						   : dotfile_copy(c, row->name);
+	return r;
+}
+
 int home_dotfiles(struct sandbox_plan *p, struct judge *j, const struct plan_in *in, struct err *e)
 {
 	struct copying c = { .p = p, .j = j, .in = in, .e = e };
@@ -198,10 +209,10 @@ int home_dotfiles(struct sandbox_plan *p, struct judge *j, const struct plan_in 
 			r = dotfile_copy(&c, g->path);
 	}
 	c.line = NULL;
-	for (const struct dotfile_row *row = dotfiles; row->name && r == 0; row++)
-		if (judge_home_may_hold(j, row->name))
-			r = strchr(row->name, '*') ? pattern_copy(&c, row->name)
-						   : dotfile_copy(&c, row->name);
+	if (r == 0)
+		r = rows_copy(&c, dotfiles);
+	if (r == 0 && in->shell)
+		r = rows_copy(&c, dotfiles_shell);
 	return r;
 }
 

@@ -22,6 +22,7 @@ static const char usage[] =
 	"usage: weir COMMAND [OPTIONS] …\n"
 	"\n"
 	"  run [OPTIONS] [--] CMD [ARG…]   run CMD; it reaches the hosts the policy names, nothing else\n"
+	"  shell [OPTIONS] [ARG…]          a login shell in a sandbox, for IDE terminals\n"
 	"  policy show | check | why | presets | import\n"
 	"                                  the merged policy; validate files; which rule decides and\n"
 	"                                  why; what presets exist; translate other tools' settings\n"
@@ -47,6 +48,7 @@ static const struct {
 } commands[] = {
 	/* clang-format off */
 	{ "run", cmd_run },
+	{ "shell", cmd_shell },
 	{ "proxy", cmd_proxy },
 	{ "policy", cmd_policy },
 	{ "allow", cmd_allow },
@@ -67,7 +69,7 @@ static const struct {
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"shell", "audit", "kernelspec", NULL,
+	"audit", "kernelspec", NULL,
 };
 
 int cli_fail(const struct err *e)

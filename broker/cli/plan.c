@@ -32,6 +32,7 @@
 #include "sandbox/credentials.h"
 #include "sandbox/environ.h"
 #include "sandbox/plan.h"
+#include "sandbox/prompt.h"
 
 #define HOSTS_MAX (1 << 20) /* bytes of the host's hosts file, in network allow */
 #define WORDS_MAX 1024	    /* env lines and flags */
@@ -449,6 +450,8 @@ static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct
 		return no_memory(e);
 	}
 	r = java_plan(p, in, &java, e);
+	for (size_t i = 0; p->prompt && i < prompt_nwords && r == 0; i++)
+		r = words_add(w, &n, prompt_words[i].name, prompt_words[i].value, e);
 	for (const struct policy_env *v = policy_envs(in->policy); v && r == 0; v = v->next)
 		r = words_add(w, &n, v->name, v->set ? (v->value ? v->value : "") : NULL, e);
 	if (r == 0)
@@ -464,21 +467,69 @@ static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct
 	return r;
 }
 
-static int argv_plan(struct sandbox_plan *p, char *const *argv, struct err *e)
+/* CMD, what comes between it and its arguments (NULL-terminated, or NULL), its arguments. */
+static int argv_plan(struct sandbox_plan *p, const char *cmd, const char *const *between,
+		     char *const *args, struct err *e)
 {
-	size_t n = 0;
+	size_t n = 0, at = 0, nbetween = 0;
 
-	while (n < ARGS_MAX && argv[n])
+	while (n < ARGS_MAX && args[n])
 		n++;
-	if (n == 0 || argv[n])
-		return err_set(e, n ? E2BIG : 0,
-			       n ? "run that many arguments" : "no command to run");
-	if (!(p->argv = calloc(n + 1, sizeof(p->argv[0]))))
+	if (args[n])
+		return err_set(e, E2BIG, "run that many arguments");
+	while (between && between[nbetween])
+		nbetween++;
+	if (!(p->argv = calloc(n + nbetween + 2, sizeof(p->argv[0]))))
 		return no_memory(e);
+	if (!(p->argv[at++] = strdup(cmd)))
+		return no_memory(e);
+	for (size_t i = 0; i < nbetween; i++)
+		if (!(p->argv[at++] = strdup(between[i])))
+			return no_memory(e);
 	for (size_t i = 0; i < n; i++)
-		if (!(p->argv[i] = strdup(argv[i])))
+		if (!(p->argv[at++] = strdup(args[i])))
 			return no_memory(e);
 	return 0;
+}
+
+/* The person's shell, or one of the system's where it is not inside. */
+static int shell_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+{
+	static const char *const instead[] = { "/bin/bash", "/usr/bin/bash", "/bin/sh" };
+	const char *shell = in->argv[0], *wanted = shell, *typed = NULL;
+	size_t nargs = 0;
+	int r;
+
+	for (char *const *v = in->environ; *v && !typed; v++)
+		if (strncmp(*v, "SHELL=", 6) == 0)
+			typed = *v + 6;
+	if (typed && !str_eq(typed, shell))
+		wanted = typed; /* cannot be executed here either */
+	for (size_t i = 0; i < ARRAY_LEN(instead) && !visible(p, shell); i++)
+		if (access(instead[i], X_OK) == 0)
+			shell = instead[i];
+	if (!str_eq(shell, wanted) && !in->quiet) {
+		if (access(wanted, X_OK) == 0)
+			note("'%s' is not visible inside: '%s' is started instead; -r %s shows it",
+			     wanted, shell, wanted);
+		else
+			note("'%s', which SHELL names, cannot be executed: '%s' is started instead",
+			     wanted, shell);
+	}
+	while (in->argv[1 + nargs])
+		nargs++;
+	free(p->shell);
+	p->shell = NULL;
+	p->prompt = true;
+	r = copy(&p->shell, shell, e);
+	return r < 0 ? r : argv_plan(p, shell, prompt_args(shell, nargs), in->argv + 1, e);
+}
+
+static int cmd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+{
+	if (!in->argv[0])
+		return err_set(e, 0, "no command to run");
+	return in->shell ? shell_plan(p, in, e) : argv_plan(p, in->argv[0], NULL, in->argv + 1, e);
 }
 
 /* ---- descriptors ---- */
@@ -623,7 +674,7 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 		r = hidden_plan(p, j, &m, e);
 	mounts_free(&m);
 	if (r < 0 || (r = machine_id_plan(p, in->place->project, e)) < 0 ||
-	    (r = cwd_plan(p, in, e)) < 0 || (r = argv_plan(p, in->argv, e)) < 0 ||
+	    (r = cwd_plan(p, in, e)) < 0 || (r = cmd_plan(p, in, e)) < 0 ||
 	    (r = command_plan(p, in, e)) < 0 || (r = home_dotfiles(p, j, in, e)) < 0 ||
 	    (r = environ_plan(p, in, e)) < 0)
 		return r;

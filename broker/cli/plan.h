@@ -65,6 +65,7 @@ struct plan_in {
 	const struct place *place;
 	const struct weir_dirs *dirs;
 	char *const *argv;    /* CMD and its arguments, NULL-terminated, at least one */
+	bool shell;	      /* weir shell: CMD is the person's shell, perhaps another one inside */
 	char *const *environ; /* weir's own environment */
 	char *const *env_set; /* --env K=V …, NULL-terminated, or NULL when they are policy flags */
 	char *const *env_keep; /* --keep-env K …, likewise */

@@ -36,6 +36,11 @@ static const char usage[] =
 	"usage: weir run [OPTIONS] [--] CMD [ARG…]\n"
 	"\n"
 	"Run CMD so that it can reach the hosts the policy names and nothing else.\n";
+static const char usage_shell[] =
+	"usage: weir shell [OPTIONS] [--] [ARG…]\n"
+	"\n"
+	"Run $SHELL as a login shell in a sandbox, as weir run does; it is given each ARG. Its prompt begins\n"
+	"with the value of WEIR_PROMPT, '(weir) '; without the mark: --env WEIR_PROMPT=\n";
 static const char exits[] =
 	"\n"
 	"Exit status: CMD's own; 128+N when signal N ended it; 125 weir failed before CMD ran;\n"
@@ -44,20 +49,21 @@ static const char exits[] =
 /* What the command line said. */
 struct typed {
 	struct options o;
-	char **argv; /* CMD … */
+	bool shell;  /* weir shell */
+	char **argv; /* CMD …, for shell the words behind it */
 };
 
 static int read_options(struct typed *t, int argc, char **argv, struct err *e)
 {
-	int at = options_read(&t->o, OF_RUN, "run", argc, argv, 1, e);
+	int at = options_read(&t->o, OF_RUN, t->shell ? "shell" : "run", argc, argv, 1, e);
 
 	if (at < 0 || t->o.help)
 		return at;
-	if (at >= argc) {
+	if (at >= argc && !t->shell) {
 		err_set(e, 0, "no command to run");
 		return err_fix(e, "weir run [OPTIONS] -- CMD [ARG…]");
 	}
-	if (argv[at][0] == '\0')
+	if (!t->shell && argv[at][0] == '\0')
 		return err_set(e, 0, "the command is an empty word");
 	t->argv = argv + at;
 	for (size_t i = 0; i < t->o.nkeep; i++)
@@ -249,7 +255,23 @@ static void tell_surroundings(const struct typed *t, const struct surroundings *
 		note("warning: run by sudo, so as root; weir needs no privilege: sudo -u \"$SUDO_USER\" weir run ...");
 }
 
-static int prepare(const struct typed *t, struct err *e, int *status)
+/* The person's shell in front of what was typed. */
+static int shell_words(struct typed *t, const struct surroundings *at, struct err *e)
+{
+	size_t n = 0;
+	char **words;
+
+	while (t->argv[n])
+		n++;
+	if (!(words = calloc(n + 2, sizeof(words[0]))))
+		return err_set(e, ENOMEM, "start a shell");
+	words[0] = at->who.shell;
+	memcpy(words + 1, t->argv, n * sizeof(words[0]));
+	t->argv = words;
+	return 0;
+}
+
+static int prepare(struct typed *t, struct err *e, int *status)
 {
 	struct policy *policy = NULL;
 	struct sandbox_plan plan = { 0 };
@@ -263,12 +285,18 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 		return r;
 	stage_note("policy loaded");
 	tell_surroundings(t, &at);
+	if (t->shell && (r = shell_words(t, &at, e)) < 0) {
+		surroundings_free(&at);
+		policy_free(policy);
+		return r;
+	}
 	r = plan_build(&plan,
 		       &(struct plan_in){ .policy = policy,
 					  .who = &at.who,
 					  .place = &at.place,
 					  .dirs = &at.dirs,
 					  .argv = t->argv,
+					  .shell = t->shell,
 					  .environ = environ,
 					  .keep_fds = t->o.keep_fds,
 					  .nkeep = t->o.nkeep,
@@ -282,14 +310,16 @@ static int prepare(const struct typed *t, struct err *e, int *status)
 		*status = start(t, policy, &plan, id, &at);
 		plan_free(&plan);
 	}
+	if (t->shell)
+		free(t->argv);
 	surroundings_free(&at);
 	policy_free(policy);
 	return r;
 }
 
-int cmd_run(int argc, char **argv)
+static int run_main(bool shell, int argc, char **argv)
 {
-	struct typed t = { .argv = NULL };
+	struct typed t = { .shell = shell };
 	struct err e = { 0 };
 	int r, status = EXIT_WEIR;
 
@@ -297,7 +327,7 @@ int cmd_run(int argc, char **argv)
 	r = read_options(&t, argc, argv, &e);
 	if (r >= 0 && t.o.help) {
 		options_free(&t.o);
-		(void)fputs(usage, stdout);
+		(void)fputs(shell ? usage_shell : usage, stdout);
 		options_help(OF_RUN, stdout);
 		(void)fputs(exits, stdout);
 		return fflush(stdout) == 0 ? 0 : EXIT_WEIR;
@@ -310,4 +340,14 @@ int cmd_run(int argc, char **argv)
 	stage_note("weir returns");
 	stage_print();
 	return r < 0 ? cli_fail(&e) : status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	return run_main(false, argc, argv);
+}
+
+int cmd_shell(int argc, char **argv)
+{
+	return run_main(true, argc, argv);
 }
