@@ -18,6 +18,8 @@
 
 #include "common/scope.h"
 
+#define HEAP_ELSEWHERE                                                                             \
+	65536 /* libc takes 1 MiB at once. Source: glibc malloc.c, MMAP_AS_MORECORE_SIZE */
 #define BELOW ((uintptr_t)16384) /* of this stack, kept: the frames of what is called from here */
 
 extern char **environ;
@@ -35,6 +37,20 @@ __attribute__((constructor)) static void heap_mark(void)
 	p = malloc(16);
 	heap_floor = (uintptr_t)p;
 	free(p);
+}
+
+/* What malloc() counts as its own is never more than what there is of the heap above its first block,
+ * unless some of it is elsewhere: then it took HEAP_ELSEWHERE at least. */
+int memory_check(void)
+{
+	intptr_t top = (intptr_t)sbrk(0), floor = (intptr_t)heap_floor;
+
+	if (MEMORY_SANITIZED)
+		return 0;
+	if (floor == 0 || floor >= top ||
+	    mallinfo2().arena >= (size_t)(top - floor) + HEAP_ELSEWHERE)
+		return -ENOMEM;
+	return 0;
 }
 
 static bool hex_read(const char **p, uintptr_t *out)
@@ -128,6 +144,8 @@ int memory_forget(const char *maps)
 
 	if (MEMORY_SANITIZED)
 		return 0;
+	if (memory_check() < 0)
+		return -ENOMEM;
 	if ((n = maps_read(maps, buf, sizeof(buf))) < 0)
 		return (int)n;
 	environ = nothing;

@@ -17,6 +17,13 @@
 #endif
 
 /**
+ * memory_check() - does all that malloc() has given out lie where memory_forget() will find it?
+ * Where the kernel lets the heap not grow (a limit on data or address space, too little memory) libc
+ * takes memory from elsewhere, which would then be kept.
+ * Return: 0, or -ENOMEM */
+int memory_check(void);
+
+/**
  * memory_forget() - drop the heap, the old stack and with it argv and the environment
  * For a copy of the command's process that will never return into it: call it on another stack than
  * the one the process began with. After it malloc() must not be used, and nothing that points into

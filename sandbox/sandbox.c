@@ -687,6 +687,12 @@ int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, in
 	int fd = -1, num;
 	pid_t child;
 
+	if (memory_check() < 0) {
+		if (stack != MAP_FAILED)
+			(void)munmap(stack, STACK_BYTES);
+		(void)err_set(e, ENOMEM, "get memory that can be forgotten again");
+		return err_fix(e, "raise the limits on memory: ulimit -d, ulimit -v");
+	}
 	if (stack == MAP_FAILED)
 		return err_set(e, errno, "make a stack for the sandbox");
 	child = child_clone(stack, &c, &fd);

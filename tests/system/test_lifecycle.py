@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: ISC
 """What happens when things end, or are ended (A10, D1, D2, D4; H40, H42, H43)."""
+import contextlib
+import itertools
 import json
 import os
 import signal
-
 import subprocess
 import threading
+import time
 
 import pytest
 
 from origins.tcp import echo, source
-from world import BIN, PYTHON, Procs, alive, namespaces_alive, verdicts, \
+from world import BIN, PYTHON, Procs, alive, children, namespaces_alive, stat_of, verdicts, \
     wait_until
 
 HOST = "allowed.example.org"
@@ -88,7 +90,6 @@ def _world_namespaces(net, monkeypatch):
 @pytest.mark.parametrize("delay_us", [0, 300, 600, 1000, 1500, 2000, 3000, 4000, 6000, 9000])
 def test_a10_kill_9_of_the_monitor_at_any_moment_of_the_start_leaves_nothing(net, delay_us):
     """At start: the moments from fork to the command's first instruction"""
-    import time
     mounts = net.mounts()
     for _ in range(3):
         r = net.spawn("run", "--", "sleep", "1000", stdin=subprocess.DEVNULL)
@@ -135,6 +136,133 @@ def test_a10_kill_9_of_monitor_and_nursery_leaves_at_most_one_stale_entry(net):
     assert not rt.exists() or len(os.listdir(rt)) <= 1
     net.run("--", "true").ok()
     assert not rt.exists() or not os.listdir(rt), "the next command removes it"
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("when", ["at rest", "mid-transfer"])
+@pytest.mark.parametrize("pair", itertools.combinations(ROLES, 2), ids="-".join)
+def test_a10_kill_9_of_any_two_at_once_leaves_nothing(net, pair, when):
+    mounts, sockets, own = net.mounts(), net.unix_sockets(), namespaces()
+    with net.inside("--route", "proxy", allow=[HOST + ":*"]) as sb:
+        assert sb.py("result = 1") == 1
+        if when == "mid-transfer":
+            assert sb.py(TRANSFER) == 200
+        procs = sb.procs()
+        ns = procs.namespaces() - own
+        victims = [getattr(procs, role) for role in pair]
+        if pair == ("monitor", "nursery"):
+            os.kill(procs.nursery, signal.SIGSTOP)	# else it is the quicker one at times
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError):	# the first took it along
+                os.kill(pid, signal.SIGKILL)
+        status = sb.p.wait(20)
+        wait_until(lambda: not any(alive(p) for p in procs.all()), 10, "the end of all")
+        assert status != 0
+    if pair == ("monitor", "nursery"):	# the one stale entry that the next command removes
+        net.weir("ps").ok()
+    gone(net, sb, procs, ns, mounts, sockets)
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("role", ROLES[1:])
+def test_a10_kill_9_of_the_monitor_ends_stopped_processes_too(net, role):
+    """A process that does not run cannot be asked: only the kernel ends it"""
+    mounts, sockets, own = net.mounts(), net.unix_sockets(), namespaces()
+    with net.inside("--route", "proxy", allow=[HOST + ":*"]) as sb:
+        assert sb.py(TRANSFER) == 200
+        procs = sb.procs()
+        ns = procs.namespaces() - own
+        os.kill(getattr(procs, role), signal.SIGSTOP)
+        os.kill(procs.monitor, signal.SIGKILL)
+        sb.p.wait(20)
+        wait_until(lambda: not any(alive(p) for p in procs.all() if p != procs.nursery), 10)
+        if role == "nursery":	# it holds nothing but the entry's name, and goes when it may run
+            os.kill(procs.nursery, signal.SIGCONT)
+        gone(net, sb, procs, ns, mounts, sockets)
+
+
+def test_d1_a_stopped_command_is_killed_by_a_second_term(net):
+    with net.spawn("run", "--", "sh", "-c", "sleep 1000 & echo ready; kill -STOP $$") as r:
+        assert r.readline() == b"ready\n"
+        cmd = r.procs().cmd
+        wait_until(lambda: stat_of(cmd)["state"] == "T", 10, "the stop")
+        begun = time.monotonic()
+
+        def again():	# two that are pending at once are one
+            os.kill(r.pid, signal.SIGTERM)
+            return r.p.poll()
+        assert wait_until(again, 8, "the end") in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+        assert time.monotonic() - begun < 8, "not by the 10 s that one TERM gives"
+    net.assert_clean()
+
+
+@pytest.mark.nightly
+def test_d1_a_stopped_command_is_killed_10_s_after_term(net):
+    with net.spawn("run", "--", "sh", "-c", "echo ready; kill -STOP $$; sleep 1000") as r:
+        assert r.readline() == b"ready\n"
+        cmd = r.procs().cmd
+        wait_until(lambda: stat_of(cmd)["state"] == "T", 10, "the stop")
+        os.kill(r.pid, signal.SIGTERM)
+        assert r.p.wait(15) in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+    net.assert_clean()
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("role", ["nursery", "shim", "keeper"])
+@pytest.mark.parametrize("delay_us", [0, 200, 500, 1000, 2000])
+def test_a10_kill_9_a_moment_after_it_began_leaves_nothing(net, role, delay_us):
+    """Between fork and the lock, where a parent may die before its child is tied to it"""
+    mounts = net.mounts()
+    r = net.spawn("run", "--", "sleep", "1000", stdin=subprocess.DEVNULL)
+    with r:
+        def find():
+            kids = children(r.pid)
+            if role == "nursery":
+                return kids[1] if len(kids) > 1 else None
+            return kids and (kids[0] if role == "shim" else (children(kids[0]) or [None])[0])
+        try:
+            pid = wait_until(find, 10, role)
+            time.sleep(delay_us / 1e6)
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        assert r.p.wait(20) != 0
+    net.assert_clean()
+    assert net.mounts() == mounts
+
+
+DAEMON = """
+import os, signal, sys, time
+r, w = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.chdir("/"); os.umask(0)
+        for s in range(1, 65):
+            try: signal.signal(s, signal.SIG_IGN)
+            except (OSError, ValueError): pass
+        os.write(w, b"x")
+        for fd in range(0, 64):
+            try: os.close(fd)
+            except OSError: pass
+        while True: time.sleep(1000)
+    os._exit(0)
+os.wait(); os.read(r, 1)
+print("daemon", flush=True)
+if sys.argv[1] == "exit": sys.exit(6)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("end", ["exit", "term", "kill"])
+def test_d2_a_daemon_ends_with_the_sandbox(net, end):
+    with net.spawn("run", "--", PYTHON, "-c", DAEMON, end) as r:
+        assert r.readline() == b"daemon\n"
+        if end != "exit":
+            os.kill(r.pid, signal.SIGTERM if end == "term" else signal.SIGKILL)
+        assert r.p.wait(10) == {"exit": 6, "term": 143, "kill": -9}[end]
+    net.assert_clean()
 
 
 @pytest.mark.lifecycle
