@@ -139,7 +139,7 @@ static int path_absolute(const char *path, char full[PATH_MAX], struct err *e)
 static int listen_unix(struct place_at *at, const char *path, struct err *e)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	char full[PATH_MAX], *slash;
+	char full[PATH_MAX] = "", *slash;
 	mode_t mask;
 	int r = path_absolute(path, full, e);
 

@@ -336,8 +336,9 @@ def test_the_url_of_a_socket_is_one_line(net):
 
 def test_a_relative_socket_below_run_user(net):
     """weir run starts nothing there; weir proxy runs no command"""
-    with proxy(net, "unix:rel", cwd=net.runtime) as p:
-        assert p.url == f"unix:{net.runtime}/rel"
+    d = runtime(net)
+    with proxy(net, "unix:rel", cwd=d) as p:
+        assert p.url == f"unix:{d}/rel"
         assert p.stop().status == 0
 
 
