@@ -412,26 +412,73 @@ static int parse_unavailable(struct parser *ps, struct line *l)
 	return set_choice(ps, l, SET_ON_UNAVAILABLE, words, NULL, "error, warn or allow");
 }
 
+/* "512M", "2G", "1T": mebibytes. Return: 0, or -EINVAL */
+static int size_mib(const struct word *w, uint64_t *mib)
+{
+	static const char units[] = "MGT";
+	const char *unit = w->len > 1 ? strchr(units, w->s[w->len - 1]) : NULL;
+	uint64_t n;
+
+	if (!unit || !*unit || num_u64_n(w->s, w->len - 1, 1, 1 << 20, &n) < 0)
+		return str_eq(w->s, "0") ? (*mib = 0, 0) : -EINVAL;
+	*mib = n << (10 * (unit - units));
+	return *mib <= UINT_MAX ? 0 : -EINVAL;
+}
+
+/* "2", "0.5", "1.25": hundredths of a processor. Return: 0, or -EINVAL */
+static int cpu_percent(const struct word *w, uint64_t *percent)
+{
+	size_t whole = strcspn(w->s, "."), part = w->len > whole ? w->len - whole - 1 : 0;
+	uint64_t n, tenths = 0;
+
+	if (num_u64_n(w->s, whole, 0, 4096, &n) < 0 || (w->len > whole && part == 0) || part > 2)
+		return -EINVAL;
+	for (size_t i = 0; i < 2; i++) {
+		char c = i < part ? w->s[whole + 1 + i] : '0';
+
+		if (c < '0' || c > '9')
+			return -EINVAL;
+		tenths = tenths * 10 + (uint64_t)(c - '0');
+	}
+	*percent = n * 100 + tenths;
+	return 0;
+}
+
+static int limit_value(const struct word *w, enum setting what, uint64_t *v)
+{
+	if (what == SET_MEMORY)
+		return size_mib(w, v);
+	if (what == SET_CPU)
+		return cpu_percent(w, v);
+	if (what == SET_CONNECTIONS)
+		return num_u64(w->s, 1, 65536, v);
+	return num_u64(w->s, 0, what == SET_IDLE ? 604800 : 4194304 /* PID_MAX_LIMIT */, v);
+}
+
 static int parse_limit(struct parser *ps, struct line *l)
 {
-	static const char *const words[] = { "connections", "idle", NULL };
-	static const char *const later[] = { "pids", "memory", "cpu", NULL };
+	static const char *const words[] = { "connections", "idle", "pids", "memory", "cpu", NULL };
+	static const struct {
+		enum setting what;
+		const char *expected;
+	} values[] = {
+		{ SET_CONNECTIONS, "a number of connections from 1 to 65536" },
+		{ SET_IDLE, "a number of seconds from 1 to 604800, or 0 for no limit" },
+		{ SET_PIDS, "a number of processes from 1 to 4194304, or 0 for no limit" },
+		{ SET_MEMORY, "a size such as 512M or 2G, or 0 for no limit" },
+		{ SET_CPU, "a number of processors such as 2 or 0.5, or 0 for no limit" },
+	};
+	static const char expected[] = "connections, idle, pids, memory or cpu, and a number";
 	uint64_t v = 0;
-	int r = words_between(ps, 2, 3, "connections N or idle SECONDS");
+	int r = words_between(ps, 2, 3, expected);
 
-	if (r < 0)
+	if (r < 0 || (r = choose(ps, 1, words, NULL, expected)) < 0)
 		return r;
-	r = choose(ps, 1, words, later, "connections N or idle SECONDS");
-	if (r < 0)
-		return r;
-	if (words_between(ps, 3, 3, r == 0 ? "a number from 1 to 65536" : "a number of seconds") <
-	    0)
+	if (words_between(ps, 3, 3, values[r].expected) < 0)
 		return -EINVAL;
-	if (r == 0 && num_u64(ps->w[2].s, 1, 65536, &v) < 0)
-		return say(ps, 2, "a number of connections from 1 to 65536");
-	if (r == 1 && num_u64(ps->w[2].s, 0, 604800, &v) < 0)
-		return say(ps, 2, "a number of seconds from 1 to 604800, or 0 for no limit");
-	return set_to(l, r == 0 ? SET_CONNECTIONS : SET_IDLE, (unsigned)v);
+	if (limit_value(&ps->w[2], values[r].what, &v) < 0)
+		return say(ps, 2, values[r].expected);
+	return set_to(l, values[r].what, (unsigned)v);
 }
 
 static int parse_ask_timeout(struct parser *ps, struct line *l)
@@ -555,6 +602,9 @@ static const char *const setting_names[] = {
 	[SET_CONNECTIONS] = "limit connections",
 	[SET_IDLE] = "limit idle",
 	[SET_ASK_TIMEOUT] = "ask-timeout",
+	[SET_PIDS] = "limit pids",
+	[SET_MEMORY] = "limit memory",
+	[SET_CPU] = "limit cpu",
 	[SET_AUDIT_SINK] = "audit",
 	[SET_AUDIT_REQUIRED] = "audit",
 	[SET_UPSTREAM] = "upstream",

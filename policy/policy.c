@@ -189,6 +189,21 @@ unsigned policy_ask_timeout_s(const struct policy *p)
 	return setting(p, SET_ASK_TIMEOUT, ASK_TIMEOUT_DEFAULT);
 }
 
+unsigned policy_pids(const struct policy *p)
+{
+	return setting(p, SET_PIDS, 0);
+}
+
+unsigned policy_memory_mib(const struct policy *p)
+{
+	return setting(p, SET_MEMORY, 0);
+}
+
+unsigned policy_cpu_percent(const struct policy *p)
+{
+	return setting(p, SET_CPU, 0);
+}
+
 enum policy_audit_sink policy_audit_sink(const struct policy *p)
 {
 	return (enum policy_audit_sink)setting(p, SET_AUDIT_SINK, AUDIT_FILE);

@@ -172,6 +172,11 @@ const struct policy_forward *policy_forwards(const struct policy *p);
 unsigned policy_connections(const struct policy *p);   /* limit connections, default 4096 */
 unsigned policy_idle_s(const struct policy *p);	       /* limit idle, 0: none */
 unsigned policy_ask_timeout_s(const struct policy *p); /* ask-timeout, default 60 */
+/** policy_pids(), policy_memory_mib(), policy_cpu_percent() - limit pids, memory (MiB) and cpu (100: one
+ * processor); 0: none */
+unsigned policy_pids(const struct policy *p);
+unsigned policy_memory_mib(const struct policy *p);
+unsigned policy_cpu_percent(const struct policy *p);
 enum policy_audit_sink policy_audit_sink(const struct policy *p);
 const char *policy_audit_file(const struct policy *p); /* NULL: the default place */
 bool policy_audit_required(const struct policy *p);

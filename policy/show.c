@@ -145,6 +145,9 @@ void policy_show(const struct policy *p, FILE *out)
 	show_default(p, SET_CONNECTIONS, "limit connections 4096", out);
 	show_default(p, SET_IDLE, "limit idle 0", out);
 	show_default(p, SET_ASK_TIMEOUT, "ask-timeout 60", out);
+	show_default(p, SET_PIDS, "limit pids 0", out);
+	show_default(p, SET_MEMORY, "limit memory 0", out);
+	show_default(p, SET_CPU, "limit cpu 0", out);
 	show_default(p, SET_AUDIT_REQUIRED, "audit optional", out);
 	for (size_t k = 0; k < LAYER_COUNT; k++)
 		for (const struct line *l = p->lines[k].first; l; l = l->next) {
@@ -272,6 +275,9 @@ static json_t *json_settings(const struct policy *p)
 	r |= json_object_set_new(o, "connections", json_integer(policy_connections(p)));
 	r |= json_object_set_new(o, "idle", json_integer(policy_idle_s(p)));
 	r |= json_object_set_new(o, "ask_timeout", json_integer(policy_ask_timeout_s(p)));
+	r |= json_object_set_new(o, "pids", json_integer(policy_pids(p)));
+	r |= json_object_set_new(o, "memory_mib", json_integer(policy_memory_mib(p)));
+	r |= json_object_set_new(o, "cpu_percent", json_integer(policy_cpu_percent(p)));
 	r |= json_object_set_new(o, "audit",
 				 json_string(policy_audit_sink(p) == AUDIT_OFF ? "off" : "file"));
 	r |= json_object_set_new(o, "audit_file", json_text(policy_audit_file(p)));

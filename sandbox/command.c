@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -168,6 +169,26 @@ static int inside_lock(const struct sandbox_plan *p, const int *keep)
 				  fds, n);
 }
 
+static int limit_set(__rlimit_resource_t what, rlim_t to)
+{
+	struct rlimit r;
+
+	if (getrlimit(what, &r) < 0)
+		return -errno;
+	r.rlim_max = to < r.rlim_max ? to : r.rlim_max;
+	r.rlim_cur = to < r.rlim_cur ? to : r.rlim_cur;
+	return setrlimit(what, &r) < 0 ? -errno : 0;
+}
+
+static int limits_set(const struct sandbox_plan *p)
+{
+	int r = p->limit_pids ? limit_set(RLIMIT_NPROC, p->limit_pids + PLAN_OWN_PROCESSES) : 0;
+
+	if (r < 0 || !p->limit_memory_mib)
+		return r;
+	return limit_set(RLIMIT_DATA, (rlim_t)p->limit_memory_mib << 20);
+}
+
 static int exec_one(struct outcome *o, const char *file, const struct sandbox_plan *p)
 {
 	int num;
@@ -240,6 +261,8 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 		return step_failed(o, r, STAGE_SETUP, "close the other descriptors");
 	if (chdir(p->cwd) < 0)
 		return step_failed(o, errno, STAGE_CHDIR, p->cwd);
+	if ((r = limits_set(p)) < 0)
+		return step_failed(o, r, STAGE_SETUP, "set the command's limits");
 	if ((r = inside_lock(p, keep)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "lock the command into its own tree");
 	signals_reset();

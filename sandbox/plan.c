@@ -11,6 +11,7 @@ void plan_init(struct sandbox_plan *p)
 	*p = (struct sandbox_plan){
 		.project_fd = -1,
 		.gitdir_fd = -1,
+		.cgroup_fd = -1,
 		.exe_fd = -1,
 		.kept_home_fd = -1,
 		.cache_fd = -1,
@@ -58,6 +59,7 @@ void plan_free(struct sandbox_plan *p)
 	strings_free(p->envp);
 	close_one(p->project_fd);
 	close_one(p->gitdir_fd);
+	close_one(p->cgroup_fd);
 	close_one(p->exe_fd);
 	close_one(p->kept_home_fd);
 	close_one(p->cache_fd);

@@ -56,6 +56,7 @@ struct plan_tty {
 #define PLAN_NETS_MAX 64
 #define PLAN_PORTS_MAX 24
 #define PLAN_MACHINE_ID_LEN 32
+#define PLAN_OWN_PROCESSES 2 /* of the sandbox, not of the command: pid 1 and the keeper */
 
 struct sandbox_plan {
 	bool view_host; /* the grants show the host's tree, the home directory too */
@@ -106,8 +107,12 @@ struct sandbox_plan {
 	struct plan_tty tty;
 	int *keep_fds; /* kept under their own numbers, all > 2 */
 	size_t nkeep;
-	int exe_fd; /* weir's own program: /run/weir/weir */
-	char *exe;  /* its path on the host */
+	unsigned
+		limit_pids; /* of the command's processes, where the kernel counts those of a user namespace; 0: none */
+	unsigned limit_memory_mib; /* of each process's data; 0: none */
+	int cgroup_fd; /* cgroup.procs of the sandbox's own cgroup, or -1: it stays in weir's */
+	int exe_fd;    /* weir's own program: /run/weir/weir */
+	char *exe;     /* its path on the host */
 };
 
 /** plan_is_brokered() - network allowlist: does a worker serve this sandbox? */

@@ -113,6 +113,7 @@ static int strays_close(const struct child *c, struct err *e)
 	keep[n++] = p->kept_home_fd;
 	keep[n++] = p->cache_fd;
 	keep[n++] = p->exe_fd;
+	keep[n++] = p->cgroup_fd;
 	keep[n++] = c->sock;
 	qsort(keep, n, sizeof(keep[0]), fd_compare);
 	for (size_t i = 0; i < n; i++) {
@@ -444,11 +445,26 @@ static int terminal_make(struct child *c, struct err *e)
 	return r;
 }
 
+/* Before it has children, which would stay behind; and before a namespace of its own begins where it
+ * is: the kernel lets nobody move across the edge of one. */
+static int cgroup_enter(const struct sandbox_plan *p, struct err *e)
+{
+	if (p->cgroup_fd < 0)
+		return 0;
+	if (write(p->cgroup_fd, "0", 1) < 0)
+		return err_set(e, errno, "put the sandbox into its cgroup");
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		return err_set(e, errno, "make the sandbox's cgroup namespace");
+	(void)close(p->cgroup_fd);
+	return 0;
+}
+
 static int setup_begin(struct child *c, struct err *e)
 {
 	int r;
 
-	if ((r = strays_close(c, e)) < 0 || (r = monitor_watch(c, e)) < 0)
+	if ((r = strays_close(c, e)) < 0 || (r = monitor_watch(c, e)) < 0 ||
+	    (r = cgroup_enter(c->plan, e)) < 0)
 		return r;
 	if ((r = session_make(e)) < 0)
 		return r;
@@ -661,7 +677,7 @@ static int child_main(void *arg)
 static pid_t child_clone(void *stack, struct child *c, int *pidfd)
 {
 	int flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
-		    CLONE_NEWCGROUP | CLONE_PIDFD | SIGCHLD;
+		    CLONE_PIDFD | SIGCHLD | (c->plan->cgroup_fd < 0 ? CLONE_NEWCGROUP : 0);
 
 	if (MEMORY_SANITIZED) {
 		pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, pidfd, NULL, NULL);

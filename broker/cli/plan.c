@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
@@ -27,6 +28,7 @@
 #include "broker/cli/toolroots.h"
 #include "broker/cli/visible.h"
 #include "common/err.h"
+#include "common/num.h"
 #include "common/scope.h"
 #include "policy/policy.h"
 #include "sandbox/credentials.h"
@@ -649,6 +651,20 @@ static int view_check(const struct plan_in *in, struct err *e)
 	return err_fix(e, "--home private, or --view project");
 }
 
+/* Before Linux 5.14 RLIMIT_NPROC counts all that the user has, the desktop among it. */
+static bool counts_by_namespace(void)
+{
+	struct utsname u;
+	uint64_t major, minor;
+	const char *dot;
+
+	if (uname(&u) < 0 || !(dot = strchr(u.release, '.')) ||
+	    num_u64_n(u.release, (size_t)(dot - u.release), 0, 1000, &major) < 0 ||
+	    num_u64_n(dot + 1, strspn(dot + 1, "0123456789"), 0, 1000, &minor) < 0)
+		return false;
+	return major > 5 || (major == 5 && minor >= 14);
+}
+
 static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_in *in,
 		     struct err *e)
 {
@@ -662,6 +678,8 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 		p->listeners = policy_route(in->policy) != ROUTE_TRANSPARENT;
 		p->transparent = policy_route(in->policy) != ROUTE_PROXY;
 	}
+	p->limit_memory_mib = policy_memory_mib(in->policy);
+	p->limit_pids = counts_by_namespace() ? policy_pids(in->policy) : 0;
 	p->nested = policy_nested(in->policy) != NULL;
 	if ((r = stdio_fill(e)) < 0 || (r = keep_plan(p, in, e)) < 0 || (r = exe_plan(p, e)) < 0 ||
 	    (r = person_plan(p, in, e)) < 0 || (r = hostname_plan(p, e)) < 0 ||

@@ -93,6 +93,7 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(getsockopt),        WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_PEERCRED)),
 							    "is it this user" },
 	{ SCMP_SYS(unlinkat),          WHEN(ARG_LOW32(2, 0)), "remove the runtime entry, or the socket of weir proxy, at the end" },
+	{ SCMP_SYS(unlinkat),          WHEN(ARG_LOW32(2, AT_REMOVEDIR)), "remove the sandbox's cgroup" },
 
 	/* this machine's own addresses, DNS servers */
 	{ SCMP_SYS(socket),            WHEN(ARG_LOW32(0, AF_NETLINK)), "list own addresses" },

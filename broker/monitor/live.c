@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/cgroup.h"
 #include "broker/monitor/control.h"
 #include "broker/monitor/entry.h"
 #include "broker/monitor/monitor.h"
@@ -55,7 +56,9 @@ static bool same_rules(const struct policy *a, const struct policy *b)
 static bool same_limits(const struct policy *a, const struct policy *b)
 {
 	return policy_connections(a) == policy_connections(b) &&
-	       policy_idle_s(a) == policy_idle_s(b);
+	       policy_idle_s(a) == policy_idle_s(b) && policy_pids(a) == policy_pids(b) &&
+	       policy_memory_mib(a) == policy_memory_mib(b) &&
+	       policy_cpu_percent(a) == policy_cpu_percent(b);
 }
 
 static bool same_network(const struct policy *a, const struct policy *b)
@@ -216,6 +219,7 @@ static void put_in_force(struct monitor *m, struct policy *p)
 	cut = verdict_again(m);
 	record_event(m, "policy_reloaded",
 		     json_pack("{s:I, s:o}", "cut", (json_int_t)cut, "next_start", next));
+	limits_change(m, old, p);
 	control_reloaded(m);
 	if (limits && worker_config(m) < 0)
 		worker_lost(m, NULL);

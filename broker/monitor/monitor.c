@@ -126,6 +126,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	m->started_s = (int64_t)time(NULL);
 	(void)audit_time(m->started_at);
 	entry_init(&m->entry);
+	cgroup_init(&m->cgroup);
 	control_init(&m->control);
 	questions_init(&m->questions);
 	ask_line_init(&m->line);
@@ -163,6 +164,7 @@ void monitor_free(struct monitor *m)
 	control_stop(m);
 	live_free(m);
 	repo_free(m->repo);
+	cgroup_remove(&m->cgroup);
 	entry_remove(&m->entry);
 	while (!STAILQ_EMPTY(&m->queue)) {
 		struct msg_queued *q = STAILQ_FIRST(&m->queue);
@@ -568,6 +570,8 @@ static int begin(struct monitor *m, struct err *e)
 		return proxy_begin(m, e);
 	r = is_brokered ? limit_check(e) : 0;
 	if (r == 0)
+		r = limits_begin(m, e);
+	if (r == 0)
 		r = sandbox_begin_guarded(m, e);
 	if (r < 0)
 		return r;
@@ -639,6 +643,7 @@ static void finish(struct monitor *m, int status)
 			  : json_pack("{s:i, s:o*}", "status", status, "limits", record_limits(m)));
 	sandbox_reap(m);
 	stage_note("monitor: sandbox reaped");
+	cgroup_remove(&m->cgroup);
 	repo_end(m); /* not sooner: what the command left running may write until then */
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);

@@ -16,6 +16,7 @@
 
 #include "ask_line.h"
 #include "audit.h"
+#include "cgroup.h"
 #include "common/msg.h"
 #include "conn_table.h"
 #include "control.h"
@@ -97,10 +98,11 @@ struct monitor {
 	ev_io shim_io, shim_out, shim_exit_io;
 	uint64_t wants, wants_served; /* forward.c: asked of the shim, answered */
 	unsigned wants_unsent;
-	uint64_t signals;	    /* bit N: signal N waits to be passed on */
-	unsigned terms;		    /* SIGTERMs seen */
-	bool term_early;	    /* the first one came before the command ran */
-	bool killed;		    /* the monitor killed the sandbox */
+	uint64_t signals; /* bit N: signal N waits to be passed on */
+	unsigned terms;	  /* SIGTERMs seen */
+	bool term_early;  /* the first one came before the command ran */
+	bool killed;	  /* the monitor killed the sandbox */
+	struct cgroup cgroup;
 	struct repo *repo;	    /* what git would run of P, before; NULL: not looked at */
 	struct timespec repo_since; /* by the clock of files, before the sandbox is made */
 	bool unix_open; /* the kernel does not close the sockets in what may be written */

@@ -274,8 +274,9 @@ static const struct {
 	  0,
 	  "" },
 	{ "lock of an unknown keyword",
-	  { { LAYER_ADMIN, "lock ask\n" } },
-	  "ADMIN:1:6: 'ask' is not supported by this version of weir",
+	  { { LAYER_ADMIN, "lock frobnicate\n" } },
+	  "ADMIN:1:6: 'frobnicate' is not a keyword: expected allow, deny, include, network, read, "
+	  "write, env, limit, audit or another of weir(1)",
 	  0,
 	  "" },
 	{ "lock with a value that has no meaning",

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: ISC
+"""tests/system/test_sandbox_limits.py - limit pids, memory and cpu: by rlimits everywhere, by a cgroup
+where one is delegated, and said where not (ACCEPTANCE D5)."""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from world import BIN, IS_ROOT, flags, wait_until
+
+BOMB = "import os\nr, w = os.pipe()\nn = 0\ntry:\n while n < 500:\n  if os.fork() == 0:\n" \
+       "   os.close(w); os.read(r, 1); os._exit(0)\n  n += 1\nexcept OSError as e:\n" \
+       " print(n, e.errno, flush=True)"
+EAT = "b = []\nfor i in range(int(__import__('sys').argv[1])): b.append(bytearray(1 << 20))\nprint(len(b))"
+
+
+def policy(world, *lines):
+    d = world.project()
+    world.write(f"{d}/.limits", "".join(f"{ln}\n" for ln in lines))
+    return d, ["-p", f"{d}/.limits"]
+
+
+def test_d5_a_fork_bomb_is_limited(world):
+    d, p = policy(world, "limit pids 20")
+    r = world.run(*p, "--", "/usr/bin/python3", "-c", BOMB, cwd=d, timeout=30)
+    assert r.ok().text == "19 11\n", r	# EAGAIN; the twentieth is the parent
+    r = world.run("--", "/usr/bin/python3", "-c", BOMB, cwd=d, timeout=30)
+    assert r.ok().text == "", "not limited unless it is said"
+    world.assert_clean()
+
+
+def test_the_limit_counts_the_sandbox_and_not_the_user(world):
+    d, p = policy(world, "limit pids 10")
+    with world.inside(cwd=d) as other:
+        other.py("import subprocess\nresult = [subprocess.Popen(['sleep', '60']) for i in range(30)] and 1")
+        assert world.run(*p, "--", "sh", "-c", "sleep 0 & sleep 0 & wait; echo ok",
+                         cwd=d).ok().text == "ok\n"
+
+
+def no_cgroup(r, *words):
+    lines = [ln for ln in r.errtext.splitlines() if "no cgroup is delegated" in ln]
+    assert len(lines) == 1 and all(w in lines[0] for w in words), r
+
+
+def test_d5_memory_is_limited_for_each_process_and_that_is_said(world):
+    d, p = policy(world, "limit memory 100M", "limit cpu 0.5")
+    r = world.run(*p, "--", "/usr/bin/python3", "-c", EAT, "200", cwd=d)
+    assert r.status == 1 and "MemoryError" in r.errtext, r
+    no_cgroup(r, "'limit memory' holds for each process by itself", "'limit cpu' does not hold")
+    r = world.run(*p, "--", "/usr/bin/python3", "-c", EAT, "40", cwd=d)
+    assert r.ok().text == "40\n", r
+    r = world.run("-q", *p, "--", "true", cwd=d).ok()
+    assert "cgroup" not in r.errtext, r
+    r = world.run("--", "true", cwd=d).ok()
+    assert "cgroup" not in r.errtext, "nobody asked"
+
+
+@pytest.mark.as_root
+def test_as_root_it_is_said_that_processes_are_not_limited(world):
+    if not IS_ROOT:
+        pytest.skip("weir as root needs root")
+    d = world.mkdir("/home/admin/limits", root=True)
+    world.write(f"{d}/p", "limit pids 20\n", root=True)
+    r = world.run("-p", f"{d}/p", "--", "true", cwd=d, root=True)
+    if "no cgroup" in r.ok().errtext:
+        no_cgroup(r, "'limit pids' does not hold")
+
+
+def test_bad_values_are_refused(world):
+    for line, word in (("limit memory 5", "512M"), ("limit memory 1X", "512M"), ("limit cpu -1", "0.5"),
+                       ("limit cpu 1.234", "0.5"), ("limit pids 0x5", "processes"),
+                       ("limit pids", "processes"), ("limit disk 5", "pids")):
+        d, p = policy(world, line)
+        r = world.run(*p, "--", "true", cwd=d)
+        assert r.status == 125 and word in r.errtext and ":1:" in r.errtext, r
+
+
+def test_an_edit_takes_effect_at_the_next_start_where_no_cgroup_is(world):
+    d = world.mkdir(f"{world.home}/lim")
+    world.write(f"{world.home}/lim.policy", "limit memory 100M\n")
+    with world.inside("-v", "-p", f"{world.home}/lim.policy", cwd=d) as sb:
+        sb.py("result = 1")
+        wait_until(lambda: any("inotify" in os.readlink(f"/proc/{sb.pid}/fd/{n}")
+                               for n in os.listdir(f"/proc/{sb.pid}/fd")), 10, "the watches")
+        world.write(f"{world.home}/lim.policy", "limit memory 300M\n")
+        sb.wait_audit(lambda x: x["event"] == "policy_reloaded")
+        r = sb.close()
+    assert "limit memory changed: that takes effect at the next start" in r.errtext, r
+
+
+# ---- with a cgroup ----
+
+CGROUP = pathlib.Path("/sys/fs/cgroup")
+
+
+@pytest.fixture
+def delegated(world):
+    """A directory of cgroup v2 that is the user's, and a prefix that starts a program below it"""
+    if not IS_ROOT:
+        pytest.skip("delegating a cgroup needs root")
+    try:
+        have = (CGROUP / "cgroup.controllers").read_text(encoding="ascii").split()
+    except OSError:
+        have = []
+    if not {"pids", "memory", "cpu"} <= set(have):
+        pytest.skip("kernel feature: the controllers pids, memory and cpu in cgroup v2")
+    top = CGROUP / f"weir-test-{os.getpid()}"
+    (top / "leaf").mkdir(parents=True)
+    for t in (CGROUP, top):
+        (t / "cgroup.subtree_control").write_text("+pids +memory +cpu", encoding="ascii")
+    for f in (top, top / "cgroup.procs", top / "leaf", top / "leaf" / "cgroup.procs"):
+        os.chown(f, world.uid, world.gid)
+    yield top, ["/bin/sh", "-c", f'echo 0 > {top}/leaf/cgroup.procs && exec "$@"', "sh"]
+    subprocess.run(["rmdir", str(top / "leaf"), str(top)], check=True)
+
+
+def test_d5_in_a_delegated_cgroup_the_sandbox_is_limited_as_a_whole(world, delegated):
+    top, prefix = delegated
+    d, p = policy(world, "limit pids 20", "limit memory 64M", "limit cpu 1")
+    argv = prefix + world.enter(d) + [BIN, "run", *flags(()), *p, "--"]
+
+    def run(*cmd):
+        return subprocess.run(argv + list(cmd), capture_output=True, text=True, timeout=60, check=False,
+                              env=world.env(f"{world.home}/.local/state-cg"))
+    r = run("/usr/bin/python3", "-c", BOMB)
+    assert r.returncode == 0 and r.stdout == "19 11\n" and "no cgroup" not in r.stderr, r
+    r = run("sh", "-c", f"for i in 1 2 3 4; do /usr/bin/python3 -c '{EAT}' 30 & done; wait; cat "
+            "/proc/self/cgroup")
+    assert r.stdout.count("30\n") < 4 and "0::/\n" in r.stdout, r
+    wait_until(lambda: sorted(x.name for x in top.iterdir() if x.is_dir()) == ["leaf"], 5,
+               "the cgroup to be removed")
