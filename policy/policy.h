@@ -324,6 +324,10 @@ struct policy_fixed {
 	const char *list, *path, *what;
 };
 
+/** policy_holes() - each line in force that opens more than public hosts: paths, ports, devices, private
+ * addresses, the host's network or view, namespaces, runs without a sandbox (weir test) */
+void policy_holes(const struct policy *p,
+		  void (*tell)(void *arg, const struct policy_origin *origin), void *arg);
 /** policy_show() - the merged policy as text with origins (weir policy show) */
 void policy_show(const struct policy *p, FILE *out);
 /** policy_show_json() - the same as one JSON object. @fixed: may be NULL. Return: 0 or -ENOMEM */

@@ -72,6 +72,59 @@ static enum standing line_standing(const struct policy *p, const struct line *l)
 	return STANDS;
 }
 
+/* Does the line, which stands, open more than public hosts? */
+static bool line_is_hole(const struct line *l)
+{
+	switch (l->key) {
+	case KEY_ALLOW:
+	case KEY_ASK:
+		return l->u.rule.is_private;
+	case KEY_READ:
+	case KEY_WRITE:
+	case KEY_SOCKET:
+	case KEY_DEVICE:
+	case KEY_PUBLISH:
+	case KEY_REACH:
+		return true;
+	case KEY_NETWORK:
+		return l->u.set.number == NETWORK_ALLOW;
+	case KEY_ON_UNAVAILABLE:
+		return l->u.set.number != UNAVAILABLE_ERROR;
+	case KEY_VIEW:
+		return l->u.set.number == VIEW_HOST;
+	case KEY_NESTED:
+		return l->u.set.number;
+	case KEY_DENY:
+	case KEY_ASK_TIMEOUT:
+	case KEY_INCLUDE:
+	case KEY_HIDE:
+	case KEY_DOTFILE:
+	case KEY_ENV:
+	case KEY_LIMIT:
+	case KEY_AUDIT:
+	case KEY_ROUTE:
+	case KEY_HOME:
+	case KEY_CACHE:
+	case KEY_UPSTREAM:
+	case KEY_LOCK:
+	case KEY_COUNT:
+		break;
+	}
+	return false;
+}
+
+void policy_holes(const struct policy *p,
+		  void (*tell)(void *arg, const struct policy_origin *origin), void *arg)
+{
+	for (size_t k = 0; k < LAYER_COUNT; k++)
+		for (const struct line *l = p->lines[k].first; l; l = l->next) {
+			const struct line *in = l->key == KEY_LOCK ? l->u.lock.value : l;
+
+			if (in && line_standing(p, in) == STANDS && line_is_hole(in))
+				tell(arg, &in->origin);
+		}
+}
+
 /* ---- text ---- */
 
 static void note_text(const struct policy *p, const struct line *l, char *buf, size_t room)

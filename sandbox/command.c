@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
+#include "common/feature.h"
 #include "common/lock.h"
 #include "common/scope.h"
 #include "common/stage.h"
@@ -257,7 +258,7 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 		return step_failed(o, r, STAGE_SETUP, "make a process group for the command");
 	if ((r = stdio_place(p, tty)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "place standard input and output");
-	if ((r = others_close(keep, p->nkeep)) < 0)
+	if (!feature_off("close") && (r = others_close(keep, p->nkeep)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "close the other descriptors");
 	if (chdir(p->cwd) < 0)
 		return step_failed(o, errno, STAGE_CHDIR, p->cwd);

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "common/err.h"
+#include "common/feature.h"
 #include "common/scope.h"
 
 enum action {
@@ -296,10 +297,10 @@ static int host_keep(struct build *b)
 
 		if (!eq || !name_valid(*v, len))
 			continue;
-		a = action_of(*v, len);
+		a = feature_off("environ") ? KEEP : action_of(*v, len);
 		if (a != KEEP && a != KEEP_PATH)
 			continue;
-		if (secret_like(*v, len, eq + 1)) {
+		if (!feature_off("environ") && secret_like(*v, len, eq + 1)) {
 			tell(b, *v, len, "its value looks like a secret");
 			continue;
 		}

@@ -158,7 +158,8 @@ static int forbidden(struct err *e)
 	}
 	if (machine_container() == CONTAINER_NONE &&
 	    !file_has("/proc/self/status", "Seccomp:\t2")) {
-		(void)err_why(e, "a security module, such as SELinux, forbids it, or a chroot does");
+		(void)err_why(e,
+			      "a security module, such as SELinux, forbids it, or a chroot does");
 		return err_fix(e,
 			       "the kernel's log names the rule: sudo dmesg, or ausearch -m avc");
 	}

@@ -27,6 +27,7 @@
 
 #include "common/err.h"
 #include "common/fd.h"
+#include "common/feature.h"
 #include "common/filter.h"
 #include "common/lock.h"
 #include "common/msg.h"
@@ -463,8 +464,8 @@ static int setup_begin(struct child *c, struct err *e)
 {
 	int r;
 
-	if ((r = strays_close(c, e)) < 0 || (r = monitor_watch(c, e)) < 0 ||
-	    (r = cgroup_enter(c->plan, e)) < 0)
+	if ((!feature_off("close") && (r = strays_close(c, e)) < 0) ||
+	    (r = monitor_watch(c, e)) < 0 || (r = cgroup_enter(c->plan, e)) < 0)
 		return r;
 	if ((r = session_make(e)) < 0)
 		return r;

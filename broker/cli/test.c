@@ -1,283 +1,197 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/test.c - weir test: attack the sandbox on this machine (SPEC section 9).
- * Host side: makes what must stay out of reach (a listener, unix sockets, a file), starts `weir run`
- * on itself in each network state, and reads what the probes inside report. */
+ * Starts `weir run` on itself in each network state and in view host, reads what the probes inside
+ * report, kills a monitor, looks at the locked processes, and tries what happens where no sandbox can
+ * be made. Then lists what the policy opens. */
 #include "cli.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "broker/cli/layers.h"
+#include "broker/cli/options.h"
+#include "broker/cli/test_host.h"
 #include "broker/cli/test_inside.h"
-#include "common/addr.h"
 #include "common/err.h"
-#include "common/fd.h"
 #include "common/filter.h"
 #include "common/lock.h"
 #include "common/num.h"
 #include "common/scope.h"
 #include "policy/policy.h"
 
-#define GONE_MS 5000	 /* a sandbox outlives its monitor by less than this */
-#define SILENT_MS 120000 /* longest wait for a line of a sandbox */
+#define GONE_MS 5000 /* a sandbox outlives its monitor by less than this */
+#define LOCKED_MAX 64
+#define LOCKED_LEAST 5 /* nursery, worker, shim, keeper and the command */
 
 static const char usage[] =
-	"usage: weir test\n"
+	"usage: weir test [--json] [POLICY-OPTION…]\n"
 	"\n"
 	"Attack the sandbox on this machine: real attempts at everything weir promises to stop, in the\n"
-	"network states deny, allowlist and allow. A line each; exit status 1 if one fails, 125 if no\n"
-	"sandbox could be made.\n";
+	"network states deny, allowlist and allow. A line each; then what the policy opens here, with the\n"
+	"options given. Exit status 1 if one fails, 125 if no sandbox could be made.\n";
 
-struct bench {
-	char dir[64], project[80], outside[80], unix_path[96], abstract[64];
-	uint16_t port;
-	pid_t origin;
-	unsigned passed, failed;
-};
-
-static void report(struct bench *b, const char *state, const char *line)
-{
-	bool ok = strncmp(line, "ok ", 3) == 0;
-	const char *what = strchr(line, ' ');
-
-	*(ok ? &b->passed : &b->failed) += 1;
-	(void)printf("%-4s  %-9s  %s\n", ok ? "ok" : "FAIL", state, what ? what + 1 : line);
-	(void)fflush(stdout);
-}
-
-/* ---- the host's side of the attempts ---- */
-
-static void serve_one(int fd)
-{
-	static uint8_t body[65536];
-	char head[512];
-	ssize_t n = read(fd, head, sizeof(head));
-	int len;
-
-	if (n <= 0)
-		return;
-	len = snprintf(head, sizeof(head),
-		       "HTTP/1.1 200 OK\r\nContent-Length: %u\r\nConnection: close\r\n\r\n",
-		       TEST_BODY_BYTES);
-	if (fd_write_all(fd, head, (size_t)len) < 0)
-		return;
-	for (uint32_t at = 0; at < TEST_BODY_BYTES; at += sizeof(body)) {
-		for (uint32_t i = 0; i < sizeof(body); i++)
-			body[i] = test_pattern(at + i);
-		if (fd_write_all(fd, body, sizeof(body)) < 0)
-			return;
-	}
-}
-
-__attribute__((noreturn)) static void serve(int listener)
-{
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)signal(SIGPIPE, SIG_IGN);
-	for (;;) {
-		SCOPED_FD int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-
-		if (fd >= 0)
-			serve_one(fd);
-		else if (errno != EINTR && errno != ECONNABORTED)
-			_exit(1);
-	}
-}
-
-static int start_origin(struct bench *b, struct err *e)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET };
-	SCOPED_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t len = sizeof(in);
-
-	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&in, sizeof(in)) < 0 || listen(fd, 16) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&in, &len) < 0)
-		return err_set(e, errno, "listen on 127.0.0.1");
-	b->port = ntohs(in.sin_port);
-	b->origin = fork();
-	if (b->origin < 0)
-		return err_set(e, errno, "fork");
-	if (b->origin == 0)
-		serve(fd);
-	return 0;
-}
-
-/* A unix socket of the host, under a path or an abstract name. Return: listener, or -errno */
-static int unix_listener(const char *name, bool abstract)
-{
-	SCOPED_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	size_t at = abstract ? 1 : 0;
-
-	if (fd < 0)
-		return -errno;
-	(void)memcpy(un.sun_path + at, name, strlen(name));
-	if (bind(fd, (struct sockaddr *)&un,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + at + strlen(name))) < 0 ||
-	    listen(fd, 4) < 0)
-		return -errno;
-	return take_fd(&fd);
-}
-
-static int make_places(struct bench *b, struct err *e)
-{
-	char secret[96];
-	SCOPED_FD int fd = -1;
-
-	(void)snprintf(b->dir, sizeof(b->dir), "/tmp/weir-test-XXXXXX");
-	if (!mkdtemp(b->dir))
-		return err_set(e, errno, "make a directory in /tmp");
-	(void)snprintf(b->project, sizeof(b->project), "%s/project", b->dir);
-	(void)snprintf(b->outside, sizeof(b->outside), "%s/outside", b->dir);
-	(void)snprintf(b->unix_path, sizeof(b->unix_path), "%s/outside/socket", b->dir);
-	(void)snprintf(b->abstract, sizeof(b->abstract), "weir-test-%d", getpid());
-	(void)snprintf(secret, sizeof(secret), "%s/secret", b->outside);
-	if (mkdir(b->project, 0700) < 0 || mkdir(b->outside, 0700) < 0)
-		return err_set(e, errno, "make '%s'", b->project);
-	fd = open(secret, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return fd < 0 ? err_set(e, errno, "make '%s'", secret) : 0;
-}
-
-static void remove_places(const struct bench *b)
-{
-	static const char *const names[] = { "/outside/secret", "/outside/socket" };
-	char path[128];
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		(void)snprintf(path, sizeof(path), "%s%s", b->dir, names[i]);
-		(void)unlink(path);
-	}
-	(void)rmdir(b->outside);
-	(void)rmdir(b->project);
-	(void)rmdir(b->dir);
-}
-
-/* ---- sandboxes ---- */
-
-/* Start this program as `weir run …` with its stdout on a pipe. Return: the pipe, or -errno */
-static int start_run(const struct bench *b, const char *const *words, pid_t *pid)
-{
-	char *argv[32] = { NULL };
-	int p[2];
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return -errno;
-	*pid = fork();
-	if (*pid < 0) {
-		(void)close(p[0]);
-		(void)close(p[1]);
-		return -errno;
-	}
-	if (*pid == 0) {
-		for (size_t i = 0; i < ARRAY_LEN(argv) - 1 && words[i]; i++)
-			argv[i] = strdup(words[i]);
-		if (dup2(p[1], STDOUT_FILENO) < 0 || chdir(b->project) < 0)
-			_exit(EXIT_WEIR);
-		(void)execv("/proc/self/exe", argv);
-		_exit(EXIT_WEIR);
-	}
-	(void)close(p[1]);
-	return p[0];
-}
-
-/* Read one line. Return: its length, 0 at the end, -1 after SILENT_MS or an error */
-static int read_line(int fd, char *buf, size_t room)
-{
-	size_t n = 0;
-
-	while (n < room - 1) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		char c;
-		ssize_t r;
-
-		if (poll(&p, 1, SILENT_MS) <= 0)
-			return -1;
-		r = read(fd, &c, 1);
-		if (r < 0)
-			return -1;
-		if (r == 0 || c == '\n')
-			break;
-		buf[n++] = c;
-	}
-	buf[n] = '\0';
-	return (int)n;
-}
-
-static int wait_status(pid_t pid)
-{
-	int status;
-
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return EXIT_WEIR;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+/* ---- from inside ---- */
 
 static int probe_state(struct bench *b, const char *state)
 {
+	const bool host = str_eq(state, "view host");
 	char port[8], allow[64], line[512];
-	const char *const argv[] = { "weir",	   "run",	"-q",	    "--no-user-policy",
-				     "--name",	   "weir-test", "-n",	    state,
-				     "-a",	   allow,	"--",	    "/run/weir/weir",
-				     "test",	   TEST_INSIDE, state,	    port,
-				     b->unix_path, b->abstract, b->outside, NULL };
-	SCOPED_FD int out = -1;
-	unsigned before = b->passed + b->failed;
-	pid_t pid = -1;
-	int status;
+	const char *const argv[] = { "weir",	   "run",
+				     "-q",	   "--no-user-policy",
+				     "--name",	   "weir-test",
+				     "-n",	   host ? "deny" : state,
+				     "--view",	   host ? "host" : "project",
+				     "-a",	   allow,
+				     "--",	   "/run/weir/weir",
+				     "test",	   TEST_INSIDE,
+				     state,	   port,
+				     b->unix_path, b->abstract,
+				     b->outside,   NULL };
+	const bool loud = str_eq(state, "allow");
+	unsigned before = b->passed + b->failed, warnings = 0;
+	struct started s;
+	int r, status;
 
 	(void)snprintf(port, sizeof(port), "%u", b->port);
 	(void)snprintf(allow, sizeof(allow), "127.0.0.1:%u", b->port);
-	out = start_run(b, argv, &pid);
-	if (out < 0)
-		return out;
-	while (read_line(out, line, sizeof(line)) > 0)
-		report(b, state, line);
-	status = wait_status(pid);
-	if (status != 0 || b->passed + b->failed == before)
-		report(b, state, "fail the sandbox ran to its end");
+	if ((r = run_start(b, argv, loud ? RUN_ERR : 0, NULL, &s)) < 0)
+		return r;
+	while (run_line(s.out, line, sizeof(line)) >= 0)
+		bench_report(b, state, line);
+	while (loud && run_line(s.err, line, sizeof(line)) >= 0)
+		warnings += strncmp(line, "weir: warning: ", 15) == 0;
+	status = run_wait(s.pid);
+	run_close(&s);
+	if (loud)
+		bench_says(b, state, warnings == (lock_landlock_abi() < 6 ? 2 : 1),
+			   "network allow is said loudly", "%u warnings", warnings);
+	bench_says(b, state, status == 0 && b->passed + b->failed > before,
+		   "the sandbox ran to its end", "exit status %d", status);
 	return status == EXIT_WEIR ? -ECHILD : 0;
+}
+
+/* ---- the processes around the command ---- */
+
+/* A line "NAME:\tVALUE" of /proc/PID/status. Return: the value, for free(); NULL: none, or gone */
+static char *status_value(const char *pid, const char *name)
+{
+	char path[64], line[256], *value = NULL;
+	size_t len = strlen(name);
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/status", pid);
+	f = fopen(path, "re");
+	while (f && !value && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, len) == 0 && line[len] == ':')
+			value = strndup(line + len + 2, strcspn(line + len + 2, "\n"));
+	if (f)
+		(void)fclose(f);
+	return value;
+}
+
+static bool status_is(const char *pid, const char *name, const char *want)
+{
+	SCOPED_FREE char *value = status_value(pid, name);
+
+	return value && str_eq(value, want);
+}
+
+/* The processes below @parents, which grows by each that is found. Return: how many are in it */
+static size_t descendants(pid_t parents[LOCKED_MAX])
+{
+	size_t n = 1, before = 0;
+
+	while (n > before && n < LOCKED_MAX) {
+		DIR *d = opendir("/proc");
+		struct dirent *ent;
+
+		before = n;
+		while (d && n < LOCKED_MAX && (ent = readdir(d))) {
+			SCOPED_FREE char *parent = NULL;
+			uint64_t pid, above;
+			bool known = false, below = false;
+
+			if (num_u64(ent->d_name, 1, INT32_MAX, &pid) < 0 ||
+			    !(parent = status_value(ent->d_name, "PPid")) ||
+			    num_u64(parent, 0, INT32_MAX, &above) < 0)
+				continue;
+			for (size_t i = 0; i < n; i++) {
+				known = known || (uint64_t)parents[i] == pid;
+				below = below || (uint64_t)parents[i] == above;
+			}
+			if (below && !known)
+				parents[n++] = (pid_t)pid;
+		}
+		if (d)
+			(void)closedir(d);
+	}
+	return n;
+}
+
+static void probe_locked(struct bench *b, pid_t monitor)
+{
+	pid_t all[LOCKED_MAX] = { monitor };
+	size_t n = descendants(all);
+	char bad[128] = "";
+
+	for (size_t i = 1; i < n; i++) {
+		char pid[16];
+
+		(void)snprintf(pid, sizeof(pid), "%d", all[i]);
+		if (!status_is(pid, "Seccomp", "2"))
+			(void)snprintf(bad, sizeof(bad), "process %s has no filter", pid);
+		else if (!status_is(pid, "NoNewPrivs", "1"))
+			(void)snprintf(bad, sizeof(bad), "process %s can gain privileges", pid);
+		else if (!status_is(pid, "CapPrm", "0000000000000000"))
+			(void)snprintf(bad, sizeof(bad), "process %s has capabilities", pid);
+	}
+	if (n - 1 < LOCKED_LEAST)
+		(void)snprintf(bad, sizeof(bad), "%zu processes were found, not %d", n - 1,
+			       LOCKED_LEAST);
+	bench_says(b, "allowlist", !bad[0], "every process below the monitor is locked", "%s", bad);
 }
 
 /* Kill the monitor; the pipe ends only when the last process inside is gone. */
 static int probe_death(struct bench *b)
 {
-	const char *const argv[] = { "weir",   "run",	    "-q",   "--no-user-policy",
-				     "--name", "weir-test", "--",   "/run/weir/weir",
-				     "test",   TEST_INSIDE, "wait", NULL };
-	char line[128];
+	const char *const argv[] = {
+		"weir",	       "run", "-q", "--no-user-policy", "--name", "weir-test",
+		"--status-fd", "77",  "--", "/run/weir/weir",	"test",	  TEST_INSIDE,
+		"wait",	       NULL
+	};
+	char line[512];
 	struct pollfd p = { .events = POLLIN };
-	SCOPED_FD int out = -1;
-	pid_t pid = -1;
+	struct started s;
+	int r = run_start(b, argv, RUN_STATUS, NULL, &s);
 	bool gone;
 
-	out = start_run(b, argv, &pid);
-	if (out < 0)
-		return out;
-	if (read_line(out, line, sizeof(line)) <= 0) {
-		(void)kill(pid, SIGTERM);
-		(void)wait_status(pid);
-		report(b, "allowlist", "fail a sandbox to be killed could not be started");
+	if (r < 0)
+		return r;
+	/* started: worker and shim have locked themselves; waiting: the command runs */
+	if (run_line(s.status, line, sizeof(line)) < 0 || run_line(s.out, line, sizeof(line)) < 0) {
+		(void)kill(s.pid, SIGTERM);
+		(void)run_wait(s.pid);
+		run_close(&s);
+		bench_report(b, "allowlist", "fail a sandbox to be killed could not be started");
 		return 0;
 	}
-	(void)kill(pid, SIGKILL);
-	(void)wait_status(pid);
-	p.fd = out;
-	gone = poll(&p, 1, GONE_MS) == 1 && read(out, line, 1) == 0;
-	report(b, "allowlist",
-	       gone ? "ok sandbox gone after its monitor was killed"
-		    : "fail sandbox gone after its monitor was killed: it lives on");
+	probe_locked(b, s.pid);
+	(void)kill(s.pid, SIGKILL);
+	(void)run_wait(s.pid);
+	p.fd = s.out;
+	gone = poll(&p, 1, GONE_MS) == 1 && read(s.out, line, 1) == 0;
+	run_close(&s);
+	bench_says(b, "allowlist", gone, "sandbox gone after its monitor was killed",
+		   "it lives on");
 	return 0;
 }
 
@@ -290,7 +204,7 @@ static int try_open(void)
 
 static int try_exec(void)
 {
-	(void)execl("/bin/true", "true", (char *)NULL);
+	(void)execl("/bin/sh", "sh", "-c", "exit 1", (char *)NULL);
 	return 0;
 }
 
@@ -320,91 +234,184 @@ static void probe_filter(struct bench *b, const char *name, const struct filter_
 				       ? "ok"
 				       : "fail",
 			       name, tries[i].what);
-		report(b, "allowlist", line);
+		bench_report(b, "allowlist", line);
 	}
 }
 
-/* Everything the policy opens beyond hosts, by its line. */
-static void list_holes(void)
+/* ---- a machine that cannot make a sandbox ---- */
+
+static int file_write(const char *file, const char *text)
 {
-	struct layers_options o = { .quiet = true };
+	SCOPED_FD int fd = open(file, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
+static int no_namespaces(void)
+{
+	char map[48];
+	const uid_t uid = getuid();
+
+	(void)snprintf(map, sizeof(map), "%u %u 1\n", uid, uid);
+	if (unshare(CLONE_NEWUSER) < 0 || file_write("/proc/self/uid_map", map) < 0)
+		return -errno;
+	return file_write("/proc/sys/user/max_user_namespaces", "0");
+}
+
+static void probe_unavailable(struct bench *b)
+{
+	static const struct {
+		const char *word, *name;
+		bool runs;
+		unsigned lines;
+	} rows[] = {
+		{ "error", "without namespaces weir run refuses", false, 3 },
+		{ "warn", "on-unavailable warn runs with three lines", true, 3 },
+		{ "allow", "on-unavailable allow runs, as asked", true, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *const argv[] = { "weir",
+					     "run",
+					     "-q",
+					     "--no-user-policy",
+					     "--name",
+					     "weir-test",
+					     "--on-unavailable",
+					     rows[i].word,
+					     "--",
+					     "/bin/sh",
+					     "-c",
+					     "echo ran",
+					     NULL };
+		unsigned lines = 0;
+		bool ran = false;
+		struct started s;
+		char line[512];
+		int status;
+
+		if (run_start(b, argv, RUN_ERR, no_namespaces, &s) < 0) {
+			bench_says(b, rows[i].word, false, rows[i].name, "could not be tried");
+			continue;
+		}
+		while (run_line(s.out, line, sizeof(line)) >= 0)
+			ran = ran || str_eq(line, "ran");
+		while (run_line(s.err, line, sizeof(line)) >= 0)
+			lines++;
+		status = run_wait(s.pid);
+		run_close(&s);
+		bench_says(b, rows[i].word,
+			   ran == rows[i].runs && lines == rows[i].lines &&
+				   status == (rows[i].runs ? 0 : EXIT_WEIR),
+			   rows[i].name, "exit status %d, %u lines, the command %s", status, lines,
+			   ran ? "ran" : "did not run");
+	}
+}
+
+/* ---- what the policy opens ---- */
+
+static void hole_print(void *arg, const struct policy_origin *o)
+{
+	json_t *list = arg;
+	char where[1100];
+
+	if (list)
+		(void)json_array_append_new(list, json_pack("{s:s,s:i,s:s}", "file", o->file,
+							    "line", (int)o->line, "text", o->text));
+	else
+		(void)printf("hole  %s  %s\n", policy_origin_where(o, where, sizeof(where)),
+			     o->text);
+}
+
+static int list_holes(const struct layers_options *o, json_t *list, struct err *e)
+{
 	struct surroundings p = { 0 };
 	struct policy *policy = NULL;
-	struct err e;
+	int r = layers_load(o, &policy, &p, e);
 
-	if (layers_load(&o, &policy, &p, &e) < 0) {
-		err_print(&e);
-		return;
-	}
-	for (const struct policy_forward *f = policy_forwards(policy); f; f = f->next)
-		(void)printf("hole  %s:%u  %s\n", f->rule.origin->file, f->rule.origin->line,
-			     f->rule.origin->text);
-	for (const struct policy_grant *g = policy_grants(policy); g; g = g->next)
-		if (!g->inactive && g->kind != GRANT_HIDE)
-			(void)printf("hole  %s:%u  %s\n", g->origin->file, g->origin->line,
-				     g->origin->text);
-	for (const struct policy_rule *r = policy_rules(policy); r; r = r->next)
-		if (r->verdict == POLICY_ALLOW && r->is_private)
-			(void)printf("hole  %s:%u  %s\n", r->origin->file, r->origin->line,
-				     r->origin->text);
-	if (policy_network(policy) == NETWORK_ALLOW)
-		(void)printf("hole  network allow\n");
+	if (r < 0)
+		return r;
+	policy_holes(policy, hole_print, list);
 	surroundings_free(&p);
 	policy_free(policy);
-	layers_options_free(&o);
+	return 0;
 }
+
+/* ---- the command ---- */
 
 static int run_probes(struct bench *b, struct err *e)
 {
-	static const char *const states[] = { "deny", "allowlist", "allow" };
-	SCOPED_FD int path = -1;
-	SCOPED_FD int abstract = -1;
-	int r;
+	static const char *const states[] = { "deny", "allowlist", "allow", "view host" };
+	int r = bench_make(b, e);
 
-	if ((r = make_places(b, e)) < 0 || (r = start_origin(b, e)) < 0)
+	if (r < 0)
 		return r;
-	path = unix_listener(b->unix_path, false);
-	abstract = unix_listener(b->abstract, true);
-	if (path < 0 || abstract < 0)
-		return err_set(e, path < 0 ? -path : -abstract, "make a unix socket to attack");
 	for (size_t i = 0; i < ARRAY_LEN(states); i++)
 		if (probe_state(b, states[i]) < 0)
-			return err_set(e, 0, "no sandbox could be made in network %s", states[i]);
+			return err_set(e, 0, "no sandbox could be made in '%s'", states[i]);
 	if ((r = probe_death(b)) < 0)
 		return err_set(e, -r, "start a sandbox");
 	probe_filter(b, "worker", &filter_worker);
 	probe_filter(b, "shim", &filter_shim);
 	probe_filter(b, "keeper", &filter_keeper);
+	probe_unavailable(b);
 	return 0;
+}
+
+static int print_json(const struct bench *b, json_t *holes, struct err *e)
+{
+	json_t *all = json_pack("{s:i,s:i,s:O,s:O}", "passed", (int)b->passed, "failed",
+				(int)b->failed, "probes", b->probes, "holes", holes);
+	int r = all && !b->out_of_memory ? json_dumpf(all, stdout, JSON_INDENT(2)) : -1;
+
+	json_decref(all);
+	(void)putchar('\n');
+	return r < 0 ? err_set(e, ENOMEM, "weir test") : 0;
+}
+
+static int attack(const struct options *o, struct err *e)
+{
+	struct bench b = { .origin = -1, .path_fd = -1, .abstract_fd = -1 };
+	json_t *holes = o->json ? json_array() : NULL;
+	int r;
+
+	b.probes = o->json ? json_array() : NULL;
+	r = run_probes(&b, e);
+	bench_remove(&b);
+	if (r >= 0)
+		r = list_holes(&o->layers, holes, e);
+	if (r >= 0 && o->json)
+		r = print_json(&b, holes, e);
+	else if (r >= 0)
+		(void)printf("%u passed, %u failed\n", b.passed, b.failed);
+	json_decref(b.probes);
+	json_decref(holes);
+	if (r >= 0 && fflush(stdout) != 0)
+		r = err_set(e, errno, "write to standard output");
+	return r < 0 ? r : b.failed ? 1 : 0;
 }
 
 int cmd_test(int argc, char **argv)
 {
-	struct bench b = { .origin = -1 };
 	struct err e = { 0 };
-	int r;
+	struct options o;
+	int at, r;
 
 	if (argc >= 2 && str_eq(argv[1], TEST_INSIDE))
 		return test_inside(argc - 2, argv + 2);
-	if (argc == 2 && str_eq(argv[1], "--help")) {
+	options_init(&o);
+	at = options_read(&o, OF_SHOW, "test", argc, argv, 1, &e);
+	r = at;
+	if (at >= 0 && o.help) {
 		(void)fputs(usage, stdout);
-		return fflush(stdout) == 0 ? 0 : EXIT_WEIR;
-	}
-	if (argc != 1) {
-		err_set(&e, 0, "weir test takes no '%s'", argv[1]);
+		options_help(OF_SHOW, stdout);
+		r = fflush(stdout) == 0 ? 0 : EXIT_WEIR;
+	} else if (at >= 0 && at < argc) {
+		r = err_set(&e, 0, "weir test takes no '%s'", argv[at]);
 		err_fix(&e, "weir test --help");
-		return cli_fail(&e);
+	} else if (at >= 0) {
+		r = attack(&o, &e);
 	}
-	r = run_probes(&b, &e);
-	if (b.origin > 0) {
-		(void)kill(b.origin, SIGKILL);
-		(void)wait_status(b.origin);
-	}
-	if (b.dir[0])
-		remove_places(&b);
-	if (r < 0)
-		return cli_fail(&e);
-	list_holes();
-	(void)printf("%u passed, %u failed\n", b.passed, b.failed);
-	return b.failed ? 1 : 0;
+	options_free(&o);
+	return r < 0 ? cli_fail(&e) : r;
 }

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-#define TEST_INSIDE "--inside" /* first word of the hidden form of weir test */
+#define TEST_INSIDE "--inside"	       /* first word of the hidden form of weir test */
+#define TEST_SECRET "weir-test-secret" /* value of a variable that must not come along */
 #define TEST_BODY_BYTES (2u * 1024 * 1024)
 
 /** test_pattern() - byte @i of the body that the test's origin serves */
