@@ -257,12 +257,6 @@ static int parse_device(struct parser *ps, struct line *l)
 	return g->path ? 0 : -ENOMEM;
 }
 
-static int parse_later(struct parser *ps, struct line *l)
-{
-	(void)l;
-	return unsupported(ps, 0);
-}
-
 /* A name below the home directory: "~/" in front of it says nothing more. */
 static int parse_dotfile(struct parser *ps, struct line *l)
 {
@@ -567,7 +561,7 @@ static const struct {
 	[KEY_NETWORK] = { "network", parse_network, true },
 	[KEY_READ] = { "read", parse_grant, false },
 	[KEY_WRITE] = { "write", parse_grant, false },
-	[KEY_HIDE] = { "hide", parse_later, false },
+	[KEY_HIDE] = { "hide", parse_grant, false },
 	[KEY_DOTFILE] = { "dotfile", parse_dotfile, false },
 	[KEY_SOCKET] = { "socket", parse_grant, false },
 	[KEY_DEVICE] = { "device", parse_device, false },

@@ -281,6 +281,9 @@ static int layer_fill(struct tree *t, int layer, int etc, struct err *e)
 	for (const struct place_row *c = credentials_etc_root;
 	     c->path && r == 0 && t->plan->uid == 0; c++)
 		r = tree_hide(layer, etc, c->path, e);
+	for (size_t i = 0; i < t->plan->nhidden && r == 0; i++)
+		if (strncmp(t->plan->hidden[i], "/etc/", 5) == 0)
+			r = tree_hide(layer, etc, t->plan->hidden[i] + 5, e);
 	if (r == 0)
 		r = suffix_scan(layer, etc, e);
 	if (r == 0 && t->plan->uid == 0)

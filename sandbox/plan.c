@@ -53,6 +53,8 @@ void plan_free(struct sandbox_plan *p)
 		free(p->dotfiles[i].name);
 		free(p->dotfiles[i].text);
 	}
+	for (size_t i = 0; i < p->nmasks; i++)
+		free(p->masks[i].path);
 	for (size_t i = 0; i < p->nhidden; i++)
 		free(p->hidden[i]);
 	strings_free(p->argv);
@@ -66,6 +68,7 @@ void plan_free(struct sandbox_plan *p)
 	free(p->grants);
 	free(p->links);
 	free(p->hidden);
+	free(p->masks);
 	free(p->dotfiles);
 	free(p->kept_home);
 	free(p->cache);

@@ -49,6 +49,16 @@ struct plan_tty {
 /* the parts of the host's tree in view host, what the policy grants, and the guarded parts of P's
  * repository */
 #define PLAN_GRANTS_MAX 512
+/** struct plan_mask - what a hide line names below a tree that is shown as it is */
+struct plan_mask {
+	char *path;	    /* canonical */
+	bool there, is_dir; /* when the plan was made; the monitor follows it */
+	bool strict;	    /* the command ends when the name comes back */
+	dev_t dev;
+	ino_t ino;
+};
+
+#define PLAN_MASKS_MAX 64
 #define PLAN_LINKS_MAX 256
 #define PLAN_HIDDEN_MAX 4096
 #define PLAN_KEEP_MAX 64
@@ -97,6 +107,8 @@ struct sandbox_plan {
 	size_t nlinks;
 	char **hidden; /* canonical paths that no overlay may show */
 	size_t nhidden;
+	struct plan_mask *masks;
+	size_t nmasks;
 	char **java;	/* net.properties below /etc that name the proxy inside; NULL: none */
 	char *hosts;	/* text of /etc/hosts inside */
 	char **argv;	/* CMD and its arguments */

@@ -23,6 +23,7 @@
 #include "sandbox/etc.h"
 #include "sandbox/home.h"
 #include "sandbox/machine.h"
+#include "sandbox/mask.h"
 #include "sandbox/plan.h"
 #include "sandbox/prompt.h"
 #include "sandbox/pty.h"
@@ -541,8 +542,8 @@ int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg
 		{ var_make, "pid 1: tree: /var" },	  { etc_mount, "pid 1: tree: /etc" },
 		{ private_make, "pid 1: tree: private" }, { dev_make, "pid 1: tree: /dev" },
 		{ proc_make, "pid 1: tree: /proc" },	  { grants_mount, "pid 1: tree: grants" },
-		{ host_make, "pid 1: tree: host" },	  { links_make, "pid 1: tree: links" },
-		{ exe_mount, "pid 1: tree: weir" },
+		{ masks_mount, "pid 1: tree: masks" },	  { host_make, "pid 1: tree: host" },
+		{ links_make, "pid 1: tree: links" },	  { exe_mount, "pid 1: tree: weir" },
 	};
 	struct tree t = { .plan = plan, .pts = pts, .stage = -1, .root = -1, .proc = -1 };
 	mode_t mask = umask(0); /* the command gets its own back */

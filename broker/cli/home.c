@@ -21,6 +21,7 @@
 #include "broker/cli/cache.h"
 #include "broker/cli/grant.h"
 #include "broker/cli/plan.h"
+#include "broker/cli/visible.h"
 #include "common/err.h"
 #include "common/scope.h"
 #include "policy/policy.h"
@@ -70,6 +71,8 @@ static int dotfile_open(const struct copying *c, const char *name, struct stat *
 	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	n = readlink(self, path, sizeof(path) - 1);
 	path[n > 0 ? n : 0] = '\0';
+	if (hidden_is(c->p, path))
+		return -1;
 	if (!S_ISREG(st->st_mode)) {
 		left_out(c, name, "it is no plain file");
 		return -1;

@@ -74,15 +74,6 @@ static int take_text(const struct row *row, struct options *o, const char *value
 	return 0;
 }
 
-/* In the manual, not built yet: refused by name. */
-static int take_later(const struct row *row, struct options *o, const char *value, struct err *e)
-{
-	(void)o;
-	(void)value;
-	err_set(e, 0, "option '%s' is not supported by this version of weir", row->name);
-	return err_fix(e, "weir run --help lists what is");
-}
-
 static int option_fd(const char *option, const char *value, int least, int *out, struct err *e)
 {
 	uint64_t n;
@@ -169,7 +160,6 @@ static int take_name(const struct row *row, struct options *o, const char *value
 #define FLAG(member) .take = take_flag, .at = offsetof(struct options, member)
 #define TEXT(member) .take = take_text, .at = offsetof(struct options, member)
 #define CALL(function) .take = function
-#define LATER .take = take_later
 #define HELP(text) .help = text
 /* clang-format off */
 static const struct row rows[] = {
@@ -216,7 +206,8 @@ static const struct row rows[] = {
 	  HELP("make a file or directory readable") },
 	{ "--write", 'w', FILES, OF_RUN | OF_SHOW, "PATH", POLICY_LINE("write", ""),
 	  HELP("make it writable") },
-	{ "--hide", 0, FILES, OF_RUN, "PATH", LATER },
+	{ "--hide", 0, FILES, OF_RUN | OF_SHOW, "PATH", POLICY_LINE("hide", ""),
+	  HELP("do not show it, whatever else shows what it lies in") },
 	{ "--socket", 0, FILES, OF_RUN | OF_SHOW, "PATH", POLICY_LINE("socket", ""),
 	  HELP("one unix socket of the host; a variable that names it is kept") },
 	{ "--device", 0, FILES, OF_RUN | OF_SHOW, "PATH", POLICY_LINE("device", ""),

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/hide.h"
 #include "broker/cli/home.h"
 #include "broker/cli/host_view.h"
 #include "broker/cli/java.h"
@@ -689,7 +690,8 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 	if (policy_view(in->policy) == VIEW_HOST)
 		r = host_plan(p, j, &m, in, e);
 	if (r == 0 && (r = grants_plan(p, j, in, e)) == 0 &&
-	    (r = project_plan(p, j, &m, in, e)) == 0 && (r = toolroots_plan(p, j, &m, in, e)) == 0)
+	    (r = project_plan(p, j, &m, in, e)) == 0 &&
+	    (r = toolroots_plan(p, j, &m, in, e)) == 0 && (r = hide_plan(p, in, e)) == 0)
 		r = hidden_plan(p, j, &m, e);
 	mounts_free(&m);
 	if (r < 0 || (r = machine_id_plan(p, in->place->project, e)) < 0 ||

@@ -10,7 +10,7 @@
 #include "common/scope.h"
 #include "sandbox/plan.h"
 
-static bool hidden_is(const struct sandbox_plan *p, const char *path)
+bool hidden_is(const struct sandbox_plan *p, const char *path)
 {
 	for (size_t i = 0; i < p->nhidden; i++)
 		if (path_within(path, p->hidden[i]))
@@ -35,6 +35,9 @@ bool visible(const struct sandbox_plan *p, const char *path)
 
 	if (!realpath(path, real))
 		return false;
+	for (size_t i = 0; i < p->nmasks; i++)
+		if (path_within(real, p->masks[i].path))
+			return false;
 	if (visible_always(real))
 		return true;
 	if (p->project && path_within(real, p->project))

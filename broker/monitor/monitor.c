@@ -22,6 +22,7 @@
 #include "broker/monitor/from_nursery.h"
 #include "broker/monitor/from_shim.h"
 #include "broker/monitor/live.h"
+#include "broker/monitor/masks.h"
 #include "broker/monitor/record.h"
 #include "broker/monitor/repo.h"
 #include "broker/monitor/signals.h"
@@ -131,6 +132,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	questions_init(&m->questions);
 	ask_line_init(&m->line);
 	live_init(m);
+	masks_init(m);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = m->names_fd = -1;
@@ -163,6 +165,7 @@ void monitor_free(struct monitor *m)
 	ask_line_free(m);
 	control_stop(m);
 	live_free(m);
+	masks_stop(m);
 	repo_free(m->repo);
 	cgroup_remove(&m->cgroup);
 	entry_remove(&m->entry);
@@ -361,6 +364,8 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 		return r;
 	if (m->out.any && m->run->tty == TTY_NEVER && m->run->verbose)
 		note("the command gets no terminal: output passes through a pipe, input is /dev/null");
+	if ((r = masks_start(m, e)) < 0)
+		return r;
 	r = fd_pair(sv);
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");

@@ -32,6 +32,7 @@
 #include "resolv.h"
 #include "sandbox/plan.h"
 #include "terminal.h"
+#include "watch.h"
 
 struct err;
 struct policy;
@@ -72,6 +73,13 @@ struct msg_queued {
 	uint8_t buf[];
 };
 
+/** struct masks - what is watched of the plan's masks; masks.c */
+struct masks {
+	struct watch watch;
+	ev_io io;
+	char **paths; /* the plan's own strings */
+};
+
 struct monitor {
 	struct run *run;
 	struct ev_loop *loop;
@@ -85,6 +93,7 @@ struct monitor {
 	struct policy *policy; /* in force; run->policy until an edit */
 	uint32_t epoch;	       /* grows when a verdict given before may no longer hold */
 	struct live live;
+	struct masks masks;
 	struct entry entry;
 	struct control control;
 

@@ -10,9 +10,8 @@ PAGE = (ROOT / "docs" / "weir-policy.5").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^\.Bd -literal -offset indent\n(.*?)^\.Ed$", PAGE, re.M | re.S)
 KEYWORDS = ("allow", "deny", "ask", "ask-timeout", "include", "network", "route", "view", "home", "read", "write",
             "write!",
-            "env", "limit", "audit", "on-unavailable", "nested", "lock", "cache", "dotfile", "publish",
+            "env", "limit", "audit", "on-unavailable", "nested", "lock", "cache", "dotfile", "hide", "publish",
             "reach")
-LATER = ("hide",)
 
 
 @pytest.mark.parametrize("text", BLOCKS, ids=[b.split("\n", maxsplit=1)[0][:40] for b in BLOCKS])
@@ -38,11 +37,3 @@ def test_keyword_has_an_entry_and_an_example(keyword):
     assert any(keyword in e.split() for e in entries), entries
     assert any(re.search(rf"^{re.escape(keyword)}\s", b, re.M) for b in BLOCKS)
     assert f'"{keyword}"' in PAGE, "the grammar does not have it"
-
-
-def test_keyword_of_later_is_named_and_refused(world):
-    for k in LATER:
-        assert re.search(rf"(\.Cm |, ){re.escape(k)}\b", PAGE), k
-        path = world.write(f"{world.home}/later.policy", f"{k} x\n")
-        r = world.weir("policy", "check", path)
-        assert r.status == 125 and f":1:1: '{k}' is not supported" in r.errtext, r
