@@ -192,7 +192,7 @@ int netlink_diag_open(void)
 }
 
 /* The kernel looks for a listener where no connected socket is. */
-static int held(const struct nlmsghdr *h, uint16_t pport)
+static int inode_of(const struct nlmsghdr *h, uint16_t pport, uint32_t *inode)
 {
 	struct inet_diag_msg d;
 
@@ -203,11 +203,12 @@ static int held(const struct nlmsghdr *h, uint16_t pport)
 	memcpy(&d, (const char *)h + NLMSG_HDRLEN, sizeof(d));
 	if (d.id.idiag_dport != htons(pport))
 		return -ENOENT;
-	return d.idiag_inode != 0;
+	*inode = d.idiag_inode;
+	return 0;
 }
 
-int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
-		     uint16_t pport)
+int netlink_tcp_inode(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
+		      uint16_t pport, uint32_t *inode)
 {
 	static uint32_t seq;
 	struct inet_diag_req_v2 req = {
@@ -238,7 +239,16 @@ int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const str
 		if ((size_t)n < sizeof(*h) || h->nlmsg_len > (size_t)n)
 			return -EBADMSG;
 		if (h->nlmsg_seq == seq) /* else: an answer that was given up */
-			return held(h, pport);
+			return inode_of(h, pport, inode);
 	}
 	return e;
+}
+
+int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
+		     uint16_t pport)
+{
+	uint32_t inode = 0;
+	int r = netlink_tcp_inode(fd, local, lport, peer, pport, &inode);
+
+	return r < 0 ? r : inode != 0;
 }

@@ -33,5 +33,9 @@ int netlink_diag_open(void);
  * Source: sock_diag(7), net/ipv4/inet_diag.c */
 int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
 		     uint16_t pport);
+/** netlink_tcp_inode() - the same, with the number by which /proc/PID/fd names the socket; 0: nobody
+ * holds it. Return: 0, or as netlink_tcp_held() */
+int netlink_tcp_inode(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
+		      uint16_t pport, uint32_t *inode);
 
 #endif

@@ -97,7 +97,7 @@ size_t ask_line_text(char *buf, const char *place, const char *who, bool keep, u
 
 static size_t line_of(struct monitor *m, const struct question *q, unsigned columns, char *buf)
 {
-	char place[HOST_MAX + 16];
+	char place[HOST_MAX + 16], who[QUESTION_WHO_MAX + 1];
 	bool six = q->target.is_addr && q->target.addr.family == 6;
 
 	(void)snprintf(place, sizeof(place), "%s%s%s:%u", six ? "[" : "", q->target.host,
@@ -111,7 +111,7 @@ static size_t line_of(struct monitor *m, const struct question *q, unsigned colu
 			       m->run->keep ? m->run->keep_user : "-");
 		return escape_text(buf, room, text, strlen(text));
 	}
-	return ask_line_text(buf, place, q->who, m->run->keep != NULL, columns);
+	return ask_line_text(buf, place, question_who(q, who), m->run->keep != NULL, columns);
 }
 
 /* ---- on the terminal ---- */
@@ -303,7 +303,7 @@ void ask_line_next(struct monitor *m)
 	if (l->question || m->phase != PHASE_SERVE)
 		return;
 	TAILQ_FOREACH (q, &m->questions.all, link) {
-		if (q->held == ANSWER_NONE && q->nwaiting > 0 && !q->is_skipped)
+		if (q->held == ANSWER_NONE && q->nwaiting > 0 && q->is_told && !q->is_skipped)
 			break;
 	}
 	if (!q)

@@ -209,10 +209,10 @@ static json_t *may_json(const struct monitor *m)
 
 json_t *control_question_json(const struct question *q)
 {
-	return json_pack("{s:I, s:s, s:i, s:b, s:o, s:I, s:I, s:I, s:o}", "id", (json_int_t)q->id,
-			 "host", q->target.host, "port", (int)q->target.port, "is_address",
-			 q->target.is_addr, "rule", audit_text(q->rule), "waiting",
-			 (json_int_t)q->nwaiting, "age",
+	return json_pack("{s:I, s:s, s:i, s:b, s:o, s:o, s:I, s:I, s:I, s:o}", "id",
+			 (json_int_t)q->id, "host", q->target.host, "port", (int)q->target.port,
+			 "is_address", q->target.is_addr, "rule", audit_text(q->rule), "client",
+			 who_json(&q->who), "waiting", (json_int_t)q->nwaiting, "age",
 			 (json_int_t)(ev_now(q->m->loop) - q->asked), "left",
 			 (json_int_t)(question_left_s(q) + 0.5), "answers", may_json(q->m));
 }

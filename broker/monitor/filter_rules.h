@@ -76,7 +76,7 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(write),             ANY,                 "audit, notices, output to the terminal" },
 	{ SCMP_SYS(newfstatat),        ANY,                 "has hosts or resolv.conf changed; whose is a "
 							    "policy file" },
-	{ SCMP_SYS(getdents64),        ANY,                 "what git outside would run of P, at the end" },
+	{ SCMP_SYS(getdents64),        ANY,                 "what git outside would run of P, at the end; who inside holds a client's socket" },
 	{ SCMP_SYS(readlinkat),        ANY,                 "a policy file may be a symlink" },
 	{ SCMP_SYS(readlink),          ANY,                 "the same" },
 	{ SCMP_SYS(inotify_init1),     ANY,                 "hear of edits; made when the command has run "

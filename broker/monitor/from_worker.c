@@ -13,6 +13,7 @@
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/names.h"
 #include "broker/monitor/notices.h"
+#include "broker/monitor/questions.h"
 #include "broker/monitor/orphan.h"
 #include "broker/monitor/receive.h"
 #include "broker/monitor/record.h"
@@ -241,6 +242,8 @@ static int on_half(struct monitor *m, struct rx *rx)
 
 	if (msg_get_half(&rx->body, &half) < 0)
 		return -EBADMSG;
+	if (rx->conn && rx->conn->question)
+		question_asker(m, rx->conn->question, &half);
 	return orphan_ask(m, rx->head.conn, &half);
 }
 

@@ -118,6 +118,7 @@ static void question_free(struct question *q)
 	struct monitor *m = q->m;
 
 	ev_timer_stop(m->loop, &q->end);
+	ev_timer_stop(m->loop, &q->tell);
 	TAILQ_REMOVE(&all->all, q, link);
 	all->n--;
 	free(q);
@@ -135,7 +136,8 @@ void question_leave(struct monitor *m, struct conn *c)
 	if (--q->nwaiting > 0)
 		return;
 	end_after(q, QUESTION_LINGER_S);
-	control_question(m, q, NULL);
+	if (q->is_told)
+		control_question(m, q, NULL);
 }
 
 /* About the target itself, or about an address that a name leads to. */
@@ -248,6 +250,70 @@ static struct question *question_open(struct monitor *m, const struct target *t,
 	return q;
 }
 
+/* Now it is as much known as it will be. */
+static void tell(struct monitor *m, struct question *q)
+{
+	char who[QUESTION_WHO_MAX + 1];
+
+	ev_timer_stop(m->loop, &q->tell);
+	if (q->is_told)
+		return;
+	q->is_told = true;
+	record_event(m, "question",
+		     json_pack("{s:I, s:s, s:i, s:o}", "question", (json_int_t)q->id, "host",
+			       q->target.host, "port", (int)q->target.port, "client",
+			       who_json(&q->who)));
+	control_question(m, q, NULL);
+	ask_line_next(m);
+	(void)question_who(q, who);
+	if (!m->run->quiet && !ask_line_may(m))
+		note("%s:%u waits for an answer (%s%s%s): weir approve", q->target.host,
+		     q->target.port, who, *who ? "; " : "", q->rule);
+}
+
+static void on_tell(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct question *q = t->data;
+
+	(void)loop;
+	(void)revents;
+	tell(q->m, q);
+}
+
+/* The worker knows the client's port; it says so in a moment. */
+static void ask_who(struct monitor *m, struct question *q, const struct conn *c)
+{
+	ev_timer_init(&q->tell, on_tell, QUESTION_TELL_S, 0.);
+	q->tell.data = q;
+	if (m->diag_fd < 0 || m->proc_fd < 0) {
+		tell(m, q);
+		return;
+	}
+	ev_timer_start(m->loop, &q->tell);
+	wr_open(&m->wr, MSG_WHO, c->num);
+	(void)worker_send(m); /* a worker that takes nothing is noticed soon enough */
+}
+
+void question_asker(struct monitor *m, struct question *q, const struct msg_half *half)
+{
+	if (q->is_told)
+		return;
+	who_find(m, half, &q->who);
+	tell(m, q);
+}
+
+const char *question_who(const struct question *q, char buf[QUESTION_WHO_MAX + 1])
+{
+	const char *name = q->who.argv0[0] ? q->who.argv0 : q->who.exe;
+	const char *slash = strrchr(name, '/');
+
+	buf[0] = '\0';
+	if (q->who.pid)
+		(void)snprintf(buf, QUESTION_WHO_MAX + 1, "%.40s, pid %u", slash ? slash + 1 : name,
+			       q->who.pid);
+	return buf;
+}
+
 enum answer question_join(struct monitor *m, struct conn *c, const struct target *t,
 			  const struct policy_rule *rule, bool is_private, bool no_sni)
 {
@@ -272,14 +338,11 @@ enum answer question_join(struct monitor *m, struct conn *c, const struct target
 	c->question = q;
 	end_after(q, policy_ask_timeout_s(m->policy));
 	if (is_new)
-		record_event(m, "question",
-			     json_pack("{s:I, s:s, s:i}", "question", (json_int_t)q->id, "host",
-				       t->host, "port", (int)t->port));
-	if (is_new || q->nwaiting == 1)
+		ask_who(m, q, c);
+	else if (q->is_told && q->nwaiting == 1) {
 		control_question(m, q, NULL);
-	ask_line_next(m);
-	if (is_new && !m->run->quiet && !ask_line_may(m))
-		note("%s:%u waits for an answer (%s): weir approve", t->host, t->port, q->rule);
+		ask_line_next(m);
+	}
 	return ANSWER_NONE;
 }
 

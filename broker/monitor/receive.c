@@ -38,7 +38,7 @@ static const char *const names[] = {
 	[MSG_EXITED] = "EXITED",
 	[MSG_SIGNAL] = "SIGNAL",
 	[MSG_HALF] = "HALF",
-	[MSG_ORPHAN] = "ORPHAN",
+	[MSG_ORPHAN] = "ORPHAN",     [MSG_WHO] = "WHO",
 	[MSG_FORWARD] = "FORWARD",
 	[MSG_WANT] = "WANT",
 	[MSG_STOPPED] = "STOPPED",

@@ -109,18 +109,32 @@ static int near_end(const struct conn *c, struct addr *a, uint16_t *port)
 				  port);
 }
 
-static void ask(struct conn *c)
+static int ends_of(struct conn *c, struct msg_half *m)
 {
-	int fd = c->side[CLIENT].io.fd;
 	struct sockaddr_storage client = { 0 };
 	socklen_t nclient = sizeof(client);
+
+	if (getpeername(c->side[CLIENT].io.fd, (struct sockaddr *)&client, &nclient) < 0 ||
+	    addr_from_sockaddr(&m->client, &m->client_port, (struct sockaddr *)&client) < 0)
+		return -ENOTCONN;
+	return near_end(c, &m->proxy, &m->proxy_port);
+}
+
+static void ask(struct conn *c)
+{
 	struct msg_half m;
 
-	if (getpeername(fd, (struct sockaddr *)&client, &nclient) < 0 ||
-	    addr_from_sockaddr(&m.client, &m.client_port, (struct sockaddr *)&client) < 0 ||
-	    near_end(c, &m.proxy, &m.proxy_port) < 0)
+	if (ends_of(c, &m) < 0)
 		leave_forget(c); /* a unix socket: its end is an event of its own */
 	else
+		half_send(c, &m);
+}
+
+void leave_ends(struct conn *c)
+{
+	struct msg_half m;
+
+	if (c->side[CLIENT].io.fd >= 0 && ends_of(c, &m) == 0)
 		half_send(c, &m);
 }
 

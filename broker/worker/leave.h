@@ -20,5 +20,7 @@ void leave_on_event(struct ev_loop *loop, struct ev_io *io, int revents);
 /** leave_orphaned() - the monitor found that no process holds the client's socket any more: whoever
  * waits for an answer on it is gone */
 void leave_orphaned(struct conn *c);
+/** leave_ends() - the monitor wants the two ends of the client's connection: say HALF */
+void leave_ends(struct conn *c);
 
 #endif

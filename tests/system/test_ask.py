@@ -52,7 +52,7 @@ class User:
     def sandbox(self, *args, **kw):
         args = args or ("--ask", "*:*")
         with self.world.inside(*args, env=self.env, state=self.state, cwd=self.project, **kw) as sb:
-            sb.py("result = 1")
+            sb.py_pid = sb.py("result = os.getpid()")
             sb.entry = [r for r in sb.audit if r["event"] == "start"][-1]["sandbox"]
             yield sb
 
@@ -100,6 +100,29 @@ def still_asks(user, sb, host):
     st, _ = ask_and(user, sb, host, "deny")
     assert st == 403
     return True
+
+
+# ---- who asks ----
+
+def test_the_process_that_asks_is_named_whatever_it_calls_itself(user):
+    code = """
+        import subprocess
+        p = subprocess.run([name, "-s", "-o", "/dev/null", url], executable="/usr/bin/curl")
+        result = p.returncode
+    """
+    with user.sandbox() as sb:
+        sb.start(code, url=f"http://{ONE}/", name="x\x1b]0;evil\x07\n" + "y" * 300)
+        q = user.question(sb)
+        c = q["client"]
+        assert c["exe"] == "/usr/bin/curl" and c["argv0"].startswith("x\\x1b]0;evil\\x07\\x0ayyy"), c
+        assert len(c["argv0"]) <= 100 and c["pid"] > 1
+        t = terminal(user, "approve")
+        t.expect(r"asked by  x\\x1b")
+        t.send("\r")
+        user.answer(sb, q, "deny")
+        sb.answer()
+        asked = [r for r in sb.audit if r["event"] == "question"]
+        assert asked[0]["client"] == c
 
 
 # ---- answers ----
@@ -224,6 +247,7 @@ def test_e7_nothing_is_looked_up_or_dialled_before_the_answer(user):
         begin(sb, ONE)
         q = user.question(sb)
         assert (q["host"], q["port"], q["waiting"], q["rule"]) == (ONE, 7000, 1, "--ask: ask *:*")
+        assert q["client"] == {"pid": sb.py_pid, "exe": os.path.realpath(PYTHON), "argv0": PYTHON}, q
         assert user.say(sb, verb="list")["connections"][0]["state"] == "asked"
         time.sleep(0.3)
         assert cap.seen() == set() and user.world.dns.names(at) == []

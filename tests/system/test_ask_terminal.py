@@ -40,6 +40,7 @@ def run(world, *hosts, args=(), **kw):
 def asked(t, host):
     m = t.see(QUESTION)
     assert m.group(1) == f"{host}:7000".encode(), m.group(0)
+    assert re.search(rb"\(python3, pid \d+\)", m.group(0)), m.group(0)
     return m.group(0)
 
 
@@ -162,7 +163,7 @@ s.recv(12); t.join(); print("all", flush=True)
         before = t.before
         time.sleep(0.3)
         t.send("o")
-        t.see(b"\r\nall\r\n")
+        t.see(b"all\r\n")
         seen = re.findall(rb"line (\d+)", before + t.before)
         assert seen == [b"%d" % i for i in range(2000)]
 

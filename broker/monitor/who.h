@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: ISC */
+/* broker/monitor/who.h - which process inside holds a client's socket: a claim, never a reason */
+#ifndef WEIR_BROKER_MONITOR_WHO_H
+#define WEIR_BROKER_MONITOR_WHO_H
+
+#include <stdint.h>
+
+struct json_t;
+struct monitor;
+struct msg_half;
+
+#define WHO_PROCESSES_MAX 512 /* looked at */
+#define WHO_FDS_MAX 16384     /* descriptors looked at, of all of them together */
+#define WHO_EXE_MAX 200
+#define WHO_ARGV0_MAX 100
+
+/** struct who - @pid inside the sandbox, 0: not known; the names are escaped */
+struct who {
+	uint32_t pid;
+	char exe[WHO_EXE_MAX + 1], argv0[WHO_ARGV0_MAX + 1];
+};
+
+/**
+ * who_find() - look for the socket whose ends are @half in the sandbox's own /proc
+ * Behind the lock. Costs 20 microseconds for one process, 200 for 300.
+ * @w: filled in; pid 0 when nobody holds it, or more than WHO_PROCESSES_MAX run */
+void who_find(const struct monitor *m, const struct msg_half *half, struct who *w);
+/** who_json() - {pid, exe, argv0}. Return: a new reference; null where it is not known */
+struct json_t *who_json(const struct who *w);
+
+#endif
