@@ -138,6 +138,24 @@ static int fd_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Of the kept ones too, a node of the host's stays outside where the sandbox has its own. */
+static int kept_replace(const int *keep, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct stat st;
+		int copy;
+
+		if (fstat(keep[i], &st) < 0 || !S_ISCHR(st.st_mode) || !own_device(st.st_rdev))
+			continue;
+		if ((copy = stdio_copy(keep[i])) < 0)
+			return copy;
+		if (dup2(copy, keep[i]) < 0)
+			return -errno;
+		(void)close(copy);
+	}
+	return 0;
+}
+
 /* Close everything above 2 but @keep, which is sorted. */
 static int others_close(const int *keep, size_t n)
 {
@@ -258,6 +276,8 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 		return step_failed(o, r, STAGE_SETUP, "make a process group for the command");
 	if ((r = stdio_place(p, tty)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "place standard input and output");
+	if ((r = kept_replace(keep, p->nkeep)) < 0)
+		return step_failed(o, r, STAGE_SETUP, "replace the host's devices");
 	if (!feature_off("close") && (r = others_close(keep, p->nkeep)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "close the other descriptors");
 	if (chdir(p->cwd) < 0)

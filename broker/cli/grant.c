@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "broker/cli/links.h"
+#include "broker/cli/mounts.h"
 #include "broker/cli/node.h"
 #include "broker/cli/plan.h"
 #include "common/err.h"
@@ -48,7 +49,17 @@ struct list {
 	size_t n, room;
 };
 
+/** struct mounted - a directory of weir's own, and which mount it lies on */
+struct mounted {
+	const char *path; /* the caller's; NULL: it is not there */
+	uint32_t major, minor;
+	uint64_t mount; /* 0: this kernel does not say */
+};
+
+#define OWN_MOUNTED 2 /* where the policy is, and where what is trusted */
+
 struct judge {
+	struct mounted mounted[OWN_MOUNTED];
 	uid_t uid;
 	char *home;
 	struct list homes; /* other users' */
@@ -384,6 +395,43 @@ static int own_read(struct judge *j, const struct weir_dirs *d)
 	return r < 0 ? r : list_add_table(&j->own, j->home_base, defaults);
 }
 
+static bool mounted_read(struct mounted *m, int at, const char *path)
+{
+	struct statx st;
+
+	*m = (struct mounted){ .path = NULL };
+	if (!path || statx(at, path, AT_EMPTY_PATH | AT_NO_AUTOMOUNT, STATX_MNT_ID, &st) < 0)
+		return false;
+	*m = (struct mounted){ .path = path,
+			       .major = st.stx_dev_major,
+			       .minor = st.stx_dev_minor,
+			       .mount = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0 };
+	return true;
+}
+
+/* Are weir's own files in @path, or it in them, by a bind mount? On one mount paths alone tell. */
+static const char *own_elsewhere(const struct judge *j, int fd, const char *path)
+{
+	struct mounted at;
+	const char *found = NULL;
+
+	if (!mounted_read(&at, fd, ""))
+		return NULL;
+	for (size_t i = 0; i < OWN_MOUNTED && !found; i++) {
+		const struct mounted *own = &j->mounted[i];
+		struct mounts m = { 0 };
+		char real[PATH_MAX];
+
+		if (!own->path || own->major != at.major || own->minor != at.minor ||
+		    (own->mount && own->mount == at.mount))
+			continue;
+		if (!realpath(own->path, real) || mounts_overlap(&m, real, path) != 0)
+			found = own->path; /* not known counts as yes */
+		mounts_free(&m);
+	}
+	return found;
+}
+
 struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs, char *const *env,
 			struct err *e)
 {
@@ -399,6 +447,8 @@ struct judge *judge_new(const struct person *who, const struct weir_dirs *dirs, 
 	j->uid = who->uid;
 	base_open(j->home_base, j->home);
 	base_open(&top, "");
+	mounted_read(&j->mounted[0], AT_FDCWD, dirs->config);
+	mounted_read(&j->mounted[1], AT_FDCWD, dirs->state);
 	r = homes_read(j);
 	if (r == 0)
 		r = list_add_table(&j->credentials, j->home_base, credentials_home);
@@ -582,6 +632,29 @@ static int refuse_autorun(struct err *e, const char *path, const struct entry *x
 	return r;
 }
 
+/* The home of the passwd line is one where HOME is another; shells and sessions start there too. */
+static int judge_others_autorun(const struct judge *j, const char *path, struct err *e)
+{
+	for (size_t i = 0; i < j->homes.n; i++) {
+		const char *home = j->homes.v[i].path;
+		const char *rel;
+
+		if (!path_within(path, home) || str_eq(path, home))
+			continue;
+		rel = path + strlen(home) + 1;
+		for (const struct place_row *a = autorun_home; a->path; a++) {
+			char at[PATH_MAX];
+
+			if (!path_within(rel, a->path) && !path_above(rel, a->path))
+				continue;
+			(void)snprintf(at, sizeof(at), "%s/%s", home, a->path);
+			return refuse_autorun(e, path,
+					      &(struct entry){ .path = at, .what = a->what });
+		}
+	}
+	return 0;
+}
+
 static int judge_autorun(const struct judge *j, const char *path, struct err *e)
 {
 	const struct entry *x;
@@ -589,7 +662,7 @@ static int judge_autorun(const struct judge *j, const char *path, struct err *e)
 	if ((x = at_or_below(&j->autorun, path)) || (x = above(&j->autorun, path)) ||
 	    (x = at_or_below(&j->bins, path)) || (x = above(&j->bins, path)))
 		return refuse_autorun(e, path, x);
-	return 0;
+	return judge_others_autorun(j, path, e);
 }
 
 int judge_own(const struct judge *j, const char *path, struct err *e)
@@ -693,13 +766,24 @@ int grant_path(int fd, char out[PATH_MAX], struct err *e)
 	return 0;
 }
 
+static int judge_mounts(const struct judge *j, int fd, const char *path, struct err *e)
+{
+	const char *own = own_elsewhere(j, fd, path);
+	char why[PATH_MAX + 64];
+
+	if (!own)
+		return 0;
+	(void)snprintf(why, sizeof(why), "a mount shows it in '%s': weir's own files", own);
+	return refuse(e, path, why);
+}
+
 int judge_fd(const struct judge *j, int fd, enum judge_use use, char path[PATH_MAX], struct err *e)
 {
 	int r = grant_path(fd, path, e);
 
-	if (r < 0 || (r = kind_judge(fd, path, e)) < 0)
+	if (r < 0 || (r = kind_judge(fd, path, e)) < 0 || (r = judge_path(j, path, use, e)) < 0)
 		return r;
-	return judge_path(j, path, use, e);
+	return judge_mounts(j, fd, path, e);
 }
 
 int judge_project(const struct judge *j, int fd, const char *path, struct err *e)
@@ -714,6 +798,8 @@ int judge_project(const struct judge *j, int fd, const char *path, struct err *e
 		(void)refuse_entry(e, path, x);
 		return 2;
 	}
+	if (judge_mounts(j, fd, path, e) < 0)
+		return 2;
 	/* below /usr and its like it is inside already, and stays as it is */
 	for (const struct system_row *s = system_dirs; s->path; s++)
 		if (s->use == SYSTEM_NO_WRITE && path_within(path, s->path)) {
@@ -735,7 +821,7 @@ int judge_project(const struct judge *j, int fd, const char *path, struct err *e
 		(void)refuse_entry(e, path, x);
 		return 1;
 	}
-	return 0;
+	return judge_others_autorun(j, path, e) < 0 ? 1 : 0;
 }
 
 int plan_hide(struct sandbox_plan *p, const char *path)

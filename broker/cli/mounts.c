@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +18,9 @@
 
 #define TEXT_FIRST (64UL << 10)
 #define TEXT_MAX (64UL << 20) /* of 100,000 mounts, fs.mount-max, at most */
-#define MOUNT_POINT 4	      /* the field: proc_pid_mountinfo(5), counted from 0 */
+
+/* fields of proc_pid_mountinfo(5), counted from 0 */
+enum { MOUNT_DEVICE = 2, MOUNT_ROOT = 3, MOUNT_POINT = 4 };
 
 static int text_read(struct mounts *m)
 {
@@ -53,13 +56,13 @@ static int text_read(struct mounts *m)
 	return 0;
 }
 
-/* Copy the mount point out of @line, "\040" and its like decoded; the part of it that a canonical path
- * can be above. False: it is not there */
-static bool point_read(const char *line, char point[PATH_MAX])
+/* Copy a path, field @which, out of @line, "\040" and its like decoded; the part of it that a canonical
+ * path can be above. False: it is not there */
+static bool field_read(const char *line, int which, char point[PATH_MAX])
 {
 	size_t n = 0;
 
-	for (int field = 0; field < MOUNT_POINT; field++) {
+	for (int field = 0; field < which; field++) {
 		line += strcspn(line, " \n");
 		if (*line != ' ')
 			return false;
@@ -90,7 +93,7 @@ int mounts_below(struct mounts *m, const char *path, char *first, size_t size)
 	     line += strcspn(line, "\n"), line += *line == '\n') {
 		char point[PATH_MAX];
 
-		if (!point_read(line, point))
+		if (!field_read(line, MOUNT_POINT, point))
 			return -EBADMSG;
 		if (!path_within(point, path) || point[len] == '\0')
 			continue;
@@ -103,6 +106,54 @@ int mounts_below(struct mounts *m, const char *path, char *first, size_t size)
 		return 1;
 	}
 	return 0;
+}
+
+/** struct source - where something lies: on which device, at which path from the root of it */
+struct source {
+	char device[32], path[PATH_MAX];
+};
+
+static int source_find(const struct mounts *m, const char *path, struct source *out)
+{
+	size_t best = 0;
+
+	for (const char *line = m->text; line && *line;
+	     line += strcspn(line, "\n"), line += *line == '\n') {
+		char point[PATH_MAX], device[PATH_MAX];
+		size_t len;
+		int n;
+
+		if (!field_read(line, MOUNT_POINT, point))
+			return -EBADMSG;
+		len = strlen(point);
+		if (!path_within(path, point) || len < best)
+			continue; /* of two on one place the later one is seen */
+		best = len;
+		if (!field_read(line, MOUNT_ROOT, out->path) ||
+		    !field_read(line, MOUNT_DEVICE, device) ||
+		    strlen(device) >= sizeof(out->device))
+			return -EBADMSG;
+		memcpy(out->device, device, strlen(device) + 1);
+		n = (int)strlen(str_eq(out->path, "/") ? "" : out->path);
+		n = snprintf(out->path + n, sizeof(out->path) - (size_t)n, "%s",
+			     path + (str_eq(point, "/") ? 0 : len));
+		if (n < 0)
+			return -EBADMSG;
+		if (!out->path[0])
+			memcpy(out->path, "/", 2);
+	}
+	return best > 0 ? 0 : -ENOENT;
+}
+
+int mounts_overlap(struct mounts *m, const char *a, const char *b)
+{
+	struct source x, y;
+	int r = m->text ? 0 : text_read(m);
+
+	if (r < 0 || (r = source_find(m, a, &x)) < 0 || (r = source_find(m, b, &y)) < 0)
+		return r;
+	return str_eq(x.device, y.device) &&
+	       (path_within(x.path, y.path) || path_within(y.path, x.path));
 }
 
 void mounts_free(struct mounts *m)

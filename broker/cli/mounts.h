@@ -16,6 +16,10 @@ struct mounts {
  * @first: comes back as one of the mount points, cut off at @size
  * Return: 1, 0, or -errno */
 int mounts_below(struct mounts *m, const char *path, char *first, size_t size);
+/**
+ * mounts_overlap() - do two canonical paths, on whatever mounts, name one place or one inside the other?
+ * A bind mount shows one directory in two places. Return: 1, 0, or -errno */
+int mounts_overlap(struct mounts *m, const char *a, const char *b);
 void mounts_free(struct mounts *m);
 
 #endif

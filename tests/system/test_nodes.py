@@ -333,3 +333,67 @@ def test_what_is_not_there_is_inactive_in_a_file_and_an_error_as_an_option(world
     assert r.text.count("inactive") == 3, r
     r = world.run("--device", "gpu", "--", "true", cwd=d)
     assert r.status == 125 and "no GPU" in r.errtext and "/dev/nvidia" in r.errtext, r
+
+
+# ---- what the host hands over ----
+
+def test_a_device_that_is_kept_is_the_sandboxs_own(world):
+    """Through a descriptor of the host's node its owner could change it"""
+    fd = os.open("/dev/null", os.O_RDWR)
+    try:
+        r = world.run("--keep-fd", str(fd), "--", "/usr/bin/python3", "-c",
+                      "import os, sys\nfd = int(sys.argv[1])\nos.write(fd, b'x')\n"
+                      "own = os.open('/dev/null', os.O_RDWR)\n"
+                      "mount = [[ln for ln in open(f'/proc/self/fdinfo/{n}') if 'mnt_id' in ln]\n"
+                      "         for n in (fd, own)]\n"
+                      "print(os.fstat(fd).st_rdev == os.fstat(own).st_rdev, mount[0] == mount[1])",
+                      str(fd), pass_fds=[fd])
+        assert r.ok().text == "True True\n", r
+    finally:
+        os.close(fd)
+
+
+@pytest.fixture
+def elsewhere(world):
+    """HOME is not where /etc/passwd has it"""
+    d = world.mkdir(f"/srv/elsewhere/{os.path.basename(world.project())}")
+    return d, {"HOME": d}
+
+
+@pytest.mark.parametrize("name", [".bashrc", ".config/systemd", ".local/bin", ".config", ".profile"])
+def test_start_up_files_of_the_passwd_home_are_refused_where_HOME_is_another(world, elsewhere, name):
+    home, env = elsewhere
+    path = f"{world.home}/{name}"
+    made = not world.path(path).exists()
+    if made and name in (".bashrc", ".profile"):
+        world.write(path, "")
+    elif made:
+        world.mkdir(path)
+    r = world.run("-w", path, "--", "true", env=env, cwd=home)
+    assert r.status == 125 and "cannot be shared" in r.errtext, r
+
+
+def test_a_bind_mount_is_no_way_to_the_policy(world):
+    """weir's own directory is shown a second time, in the project: neither is shared for writing"""
+    if not IS_ROOT:
+        pytest.skip("a bind mount on the host needs root")
+    w = World(net=False)
+    try:
+        d = w.project()
+        w.mkdir(f"{d}/.weir")
+        w.mkdir(f"{d}/conf")
+        w.write(f"{d}/conf/policy", "include none\n")
+        w.mkdir(f"{w.home}/.config/weir")
+        r = w.sh(f"mount --bind {d}/conf {w.home}/.config/weir", root=True)
+        assert r.returncode == 0, r.stderr
+        attack = "echo 'allow *' >> conf/policy"
+        r = w.run("--", "sh", "-c", attack, cwd=d)
+        assert w.read(f"{d}/conf/policy") == b"include none\n", r
+        for path in (d, f"{d}/conf"):
+            r = w.run("-w", path, "--", "sh", "-c", f"cd {d} && {attack}")
+            assert r.status == 125 and "weir's own" in r.errtext, r
+        assert w.read(f"{d}/conf/policy") == b"include none\n"
+        other = w.project()
+        assert w.run("--", "touch", "x", cwd=other).status == 0
+    finally:
+        w.close()

@@ -275,8 +275,8 @@ static const struct {
 	  "" },
 	{ "lock of an unknown keyword",
 	  { { LAYER_ADMIN, "lock frobnicate\n" } },
-	  "ADMIN:1:6: 'frobnicate' is not a keyword: expected allow, deny, include, network, read, "
-	  "write, env, limit, audit or another of weir(1)",
+	  "ADMIN:1:6: 'frobnicate' is not a keyword: expected allow, deny, ask, include, network, "
+	  "read, write, env, limit, audit or another of weir(1)",
 	  0,
 	  "" },
 	{ "lock with a value that has no meaning",
