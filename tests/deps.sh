@@ -21,7 +21,8 @@ set -eu
 		postgresql:psql proxychains4:proxychains4 golang-go:go r-base-core:Rscript
 		python3-requests python3-httpx python3-aiohttp python3-websockets
 		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo
-		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux zsh:zsh fish:fish ksh:ksh"
+		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux zsh:zsh fish:fish ksh:ksh
+		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'

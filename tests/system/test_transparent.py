@@ -207,7 +207,8 @@ def test_transparent_two_sandboxes_do_not_share_addresses(net):
 
 @pytest.mark.parametrize("addr,port", [("10.1.2.3", 5432), ("fd00::5", 5433)])
 def test_transparent_an_address_rule_has_a_route_of_its_own(net, addr, port):
-    net.ip("net", "addr", "add", addr + ("/32" if "." in addr else "/128"), "dev", "lo")
+    net.ip("net", "addr", "add", addr + ("/32" if "." in addr else "/128"), "dev", "lo",
+           *(() if "." in addr else ("nodad",)))
     net.ip("host", "route", "replace", addr, "via", "10.77.0.2" if "." in addr else "fd77::2")
     o = net.listen(addr, port, answer_after_eof, ns="net")
     rule = f"{addr}:{port}" if "." in addr else f"[{addr}]:{port}"
