@@ -87,9 +87,13 @@ class Bench:
                 [self.weir, "run", "-r", self.data, "--", true],
                 [self.weir, "run", "-n", "deny", "--", true],
                 [self.weir, "run", "--audit", "off", "--", true],
+                [self.weir, "run", "--route", "proxy", "--", true],
+                [self.weir, "run", "--route", "transparent", "--", true],
+                [self.weir, "run", "--route", "both", "--", true],
                 [self.weir, "policy", "show"], [self.weir, "--version"]]
         names = ["fork+exec true", "weir run, allowlist", "weir run, allowlist, one grant",
-                 "weir run, deny", "weir run, audit off", "weir policy show (layers read, merged)",
+                 "weir run, deny", "weir run, audit off", "weir run, route proxy",
+                 "weir run, route transparent", "weir run, route both", "weir policy show (layers read, merged)",
                  "weir --version (exec alone)"]
         bwrap = shutil.which("bwrap", path=PATH)
         if bwrap:
@@ -107,6 +111,8 @@ class Bench:
         us = dict(zip(names, map(float, p.stdout.split())))
         for n in names:
             row(f"launch, {n}", f"{us[n] / 1000:.2f} ms", note=f"{us[n] / us[names[0]]:.2f} x true")
+        row("launch, route both, more than proxy",
+            f"{(us['weir run, route both'] - us['weir run, route proxy']) / 1000:.2f} ms", "<= 1 ms")
         if bwrap:
             row("launch with one grant vs bwrap", f"{us[names[2]] / us['bwrap']:.2f}", "<= 0.85",
                 "<= 0.65", f"median of {rounds}, interleaved")
@@ -123,6 +129,10 @@ class Bench:
         self.inside = self.popen(self.weir, "run", "-q", "--preset", "none", "--allow",
                                  f"localhost:{self.port} private", "--", self.load, "client",
                                  "localhost")
+        self.plain = self.popen(self.weir, "run", "-q", "--preset", "none",
+                                "--route", "transparent", "--env", "BENCH_NAME=bench.localhost", "--allow",
+                                f"bench.localhost:{self.port} private", "--", self.load, "client",
+                                "bench.localhost")
         self.procs = None
         assert self.ask(self.inside, "rate 1 3 %d 3128" % self.port), "the sandboxed client is dead"
         self.procs = Procs(self.inside.pid)
@@ -267,6 +277,35 @@ class Bench:
         for k in med:
             if k not in ("weir", "direct"):
                 row(f"  {k}, {what.split(',')[0]}", f"{med[k] / med['direct']:.2f}")
+
+    def transparent(self):
+        """The route without a proxy: what a connection, a byte and a name cost"""
+        rounds = 3 if self.o.quick else 9
+        got = {}
+
+        def note(name, p, line):
+            a = self.ask(p, line)
+            if a and a[0] not in ("failed", "what"):
+                got.setdefault(name, []).append(float(a[0]))
+        for _ in range(rounds):
+            for name, p in (("direct", self.direct), ("plain", self.plain)):
+                note(name + " connect", p, f"connect 500 {self.port} 0")
+                note(name + " ping", p, f"ping 2000 {self.port} 0")
+                for way in ("up", "down"):
+                    note(f"{name} {way}", p, f"stream {way} {1 << 29} {self.port} 0")
+            note("lookup", self.plain, "lookup 500 bench.localhost")
+        med = {k: statistics.median(v) for k, v in got.items()}
+        if len(med) < 9:
+            row("transparent route", "failed", note=str(sorted(med)))
+            return
+        row("transparent: connect() vs direct", f"{med['plain connect'] / med['direct connect']:.2f}", "<= 1.3", "",
+            f"{med['plain connect']:.1f} us, direct {med['direct connect']:.1f} us")
+        row("transparent: added round trip of a byte", f"{med['plain ping'] - med['direct ping']:.1f} us", "<= 25 us", "",
+            f"direct {med['direct ping']:.1f} us")
+        for way in ("up", "down"):
+            row(f"transparent: one stream {way} vs direct", f"{med['direct ' + way] / med['plain ' + way]:.2f}", ">= 0.5",
+                "", f"{(1 << 29) / med['plain ' + way] / 1e9:.2f} GB/s")
+        row("transparent: a DNS answer", f"{med['lookup']:.0f} us", "< 200 us")
 
     def bursts(self):
         for n in (100, 1000, 3000):
@@ -429,6 +468,7 @@ def main():
         b.start()
         b.streams()
         b.rates()
+        b.transparent()
         b.bursts()
         b.idle()
         b.files()

@@ -8,6 +8,9 @@
  *     burst COUNT PORT PROXY              succeeded, p50 and p99 in milliseconds
  *     hold COUNT PORT PROXY               tunnels opened and left idle: how many
  *     drop                                close them
+ *     ping COUNT PORT PROXY               median round trip of one byte, microseconds
+ *     connect COUNT PORT PROXY            median time of connect(), microseconds
+ *     lookup COUNT NAME                   median time of one DNS query to 127.0.0.1, microseconds
  *   load spawn ROUNDS CMD… ,, CMD… ,, …   interleaved fork+exec+wait: median us of each
  * PROXY is a port on 127.0.0.1 that takes CONNECT, or 0 for a direct connection.
  * Trusted code on a quiet machine: it asserts, it does not defend. */
@@ -15,6 +18,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -57,6 +61,8 @@ static double rank(double *v, size_t n, double q)
 	return v[(size_t)((double)(n - 1) * q)];
 }
 
+static in_addr_t direct; /* where a client goes without a proxy: what BENCH_NAME resolves to */
+
 static struct sockaddr_in local(int port)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
@@ -85,7 +91,11 @@ static void stream_child(int c, const char *line, size_t extra)
 	unsigned long long n = strtoull(line + 2, NULL, 10);
 
 	(void)fcntl(c, F_SETFL, 0);
-	if (line[0] == 'D') {
+	if (line[0] == 'P') {
+		write_all(c, chunk, extra); /* some byte: one came with the line */
+		while (read(c, chunk, 1) == 1)
+			write_all(c, chunk, 1);
+	} else if (line[0] == 'D') {
 		while (n) {
 			size_t k = n < CHUNK ? (size_t)n : CHUNK;
 
@@ -118,7 +128,7 @@ static void serve_ready(int ep, int c)
 		return;
 	}
 	b[n] = '\0';
-	if (b[0] == 'D' || b[0] == 'U') {
+	if (b[0] == 'D' || b[0] == 'U' || (b[0] == 'P' && b[1] == '\n')) {
 		if (fork() == 0)
 			stream_child(c, b, (size_t)(b + n - strchrnul(b, '\n') - 1));
 		(void)epoll_ctl(ep, EPOLL_CTL_DEL, c, NULL);
@@ -182,6 +192,8 @@ static int open_to(int port, bool nonblock)
 
 	if (s < 0)
 		return -1;
+	if (direct && port != 3128)
+		sa.sin_addr.s_addr = direct;
 	(void)setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (connect(s, (struct sockaddr *)&sa, sizeof(sa)) < 0 && errno != EINPROGRESS) {
@@ -251,6 +263,86 @@ static void do_stream(const char *host, const char *way, unsigned long long byte
 	else
 		(void)printf("%.6f\n", now() - t);
 	(void)close(s);
+}
+
+static void do_ping(const char *host, int count, int port, int proxy)
+{
+	double *us = calloc((size_t)count, sizeof(*us));
+	int s = through(host, port, proxy), n = 0;
+	char b = 'x';
+
+	if (s >= 0)
+		write_all(s, "P\n", 2);
+	while (s >= 0 && n < count) {
+		double t = now();
+
+		write_all(s, &b, 1);
+		if (read(s, &b, 1) != 1)
+			break;
+		us[n++] = (now() - t) * 1e6;
+	}
+	if (n < count)
+		(void)printf("failed\n");
+	else
+		(void)printf("%.2f\n", rank(us, (size_t)n, 0.5));
+	(void)close(s);
+	free(us);
+}
+
+static void do_connect(int count, int port, int proxy)
+{
+	double *us = calloc((size_t)count, sizeof(*us));
+	int n = 0;
+
+	for (; n < count; n++) {
+		double t = now();
+		int s = open_to(proxy ? proxy : port, false);
+
+		if (s < 0)
+			break;
+		us[n] = (now() - t) * 1e6;
+		(void)close(s);
+	}
+	if (n < count)
+		(void)printf("failed\n");
+	else
+		(void)printf("%.2f\n", rank(us, (size_t)n, 0.5));
+	free(us);
+}
+
+/* One question for an IPv4 address, and whatever comes back. */
+static void do_lookup(int count, const char *name)
+{
+	double *us = calloc((size_t)count, sizeof(*us));
+	const struct sockaddr_in sa = local(53);
+	unsigned char q[300] = { 0, 7, 1, 0, 0, 1 }, answer[600];
+	size_t len = 12;
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), n = 0;
+
+	for (const char *p = name; *p;) {
+		size_t k = strcspn(p, ".");
+
+		q[len++] = (unsigned char)k;
+		memcpy(q + len, p, k);
+		len += k;
+		p += k + (p[k] == '.');
+	}
+	memcpy(q + len, "\0\0\1\0\1", 5);
+	len += 5;
+	assert(connect(s, (const struct sockaddr *)&sa, sizeof(sa)) == 0);
+	for (; n < count; n++) {
+		double t = now();
+
+		if (send(s, q, len, 0) < 0 || recv(s, answer, sizeof(answer), 0) < 12)
+			break;
+		us[n] = (now() - t) * 1e6;
+	}
+	if (n < count)
+		(void)printf("failed\n");
+	else
+		(void)printf("%.2f\n", rank(us, (size_t)n, 0.5));
+	(void)close(s);
+	free(us);
 }
 
 enum step { CONNECTING, ASKED, SENT };
@@ -485,6 +577,18 @@ static void answer(const char *host, char *line)
 		a = (int)number(&at);
 		b = (int)number(&at);
 		do_hold(host, a, b, (int)number(&at));
+	} else if (strncmp(line, "ping ", 5) == 0) {
+		a = (int)number(&at);
+		b = (int)number(&at);
+		do_ping(host, a, b, (int)number(&at));
+	} else if (strncmp(line, "connect ", 8) == 0) {
+		a = (int)number(&at);
+		b = (int)number(&at);
+		do_connect(a, b, (int)number(&at));
+	} else if (strncmp(line, "lookup ", 7) == 0) {
+		a = (int)number(&at);
+		at[strcspn(at, "\n")] = '\0';
+		do_lookup(a, at + 1);
 	} else if (strncmp(line, "drop", 4) == 0) {
 		do_drop();
 	} else {
@@ -494,8 +598,15 @@ static void answer(const char *host, char *line)
 
 static int client(const char *host)
 {
+	const struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
+	const char *name = getenv("BENCH_NAME");
+	struct addrinfo *found;
 	char line[256];
 
+	if (name) {
+		assert(getaddrinfo(name, NULL, &hints, &found) == 0);
+		direct = ((struct sockaddr_in *)(void *)found->ai_addr)->sin_addr.s_addr;
+	}
 	(void)signal(SIGPIPE, SIG_IGN);
 	files_all();
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
@@ -506,7 +617,7 @@ static int client(const char *host)
 
 /* ---- launches ---- */
 
-#define CMDS_MAX 8
+#define CMDS_MAX 12
 
 static double spawn_once(char **argv)
 {

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from origins.tcp import answer_after_eof, both_ways, echo, sink, source
+from test_live import control
 from world import HERE, PYTHON, Inside, alive, namespaces_alive, need, verdicts, wait_until, watching
 
 A, OTHER, DENIED = "allowed.example.org", "other.example.org", "denied.example.net"
@@ -551,3 +552,19 @@ def test_transparent_a_sink_and_a_source_of_much(net):
         assert got == (f"got {n}\n".encode(), n)
     up.close()
     down.close()
+
+
+def test_transparent_a_name_that_a_person_may_be_asked_about_resolves(net):
+    """The connection is what is asked about, and it waits for the answer"""
+    def say(**request):
+        return control(net, entry, {"v": 1, **request})[0]
+    with inside(net, "--ask", A + ":7000", allow=[]) as s:
+        entry = s.audit[0]["sandbox"]
+        assert s.py("result = look(n)[0], look(d)[0]", n=A, d=DENIED) == (0, 3)
+        for answer, want in (("once", b"the whole answer to x"), ("deny", "reset")):
+            before = net.eof.count
+            s.start("result = reaches(n, 7000, b'x', 30)", n=A)
+            q = wait_until(lambda: say(verb="questions")["questions"], 10, "a question")[0]
+            assert (q["host"], q["port"]) == (A, 7000) and net.eof.count == before
+            assert say(verb="answer", question=q["id"], answer=answer)["ok"]
+            assert s.answer() == want
