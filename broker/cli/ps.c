@@ -111,9 +111,10 @@ static void row(void *arg, const char *id, const json_t *o)
 /* What a reader of the list needs; the rest of an answer is for weir's other commands. */
 static void item(void *arg, const char *id, const json_t *o)
 {
-	static const char *const keys[] = { "name",    "pid",	  "command",   "project",
-					    "network", "started", "age",       "connections",
-					    "up",      "down",	  "generation" };
+	static const char *const keys[] = {
+		"name", "pid",	       "command", "project", "network", "started",
+		"age",	"connections", "up",	  "down",    "ports",	"generation",
+	};
 	json_t *list = arg, *one = json_object();
 
 	(void)json_object_set_new(one, "id", json_string(id));

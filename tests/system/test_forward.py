@@ -174,8 +174,10 @@ def test_port_0_and_several_sandboxes_and_lines_of_a_file(net):
                 s.sendall(word)
                 assert s.recv(4) == word
                 s.close()
-        listed = {o["id"]: o for o in json.loads(net.weir("ps", "--json").ok().text)}
-        assert a.started["id"] in listed
+        listed = json.loads(net.weir("ps", "--json").ok().text)
+        check(listed, schema("ps"))
+        assert {o["id"]: o["ports"] for o in listed} == {y.started["id"]: y.started["ports"]
+                                                         for y in (a, b)}
         assert a.sb.close().status == 0 and b.sb.close().status == 0
 
 
