@@ -71,7 +71,8 @@ int clients_write(int layer, int etc, const struct sandbox_plan *p, struct err *
 
 	for (size_t i = 0; r == 0 && p->listeners && p->java && p->java[i]; i++)
 		r = java_write(layer, etc, p->java[i], e);
-	if (r == -EFBIG) { /* ulimit -f: a JVM that could write nothing either keeps the host's file */
+	if (r ==
+	    -EFBIG) { /* ulimit -f: a JVM that could write nothing either keeps the host's file */
 		*e = (struct err){ 0 };
 		return 0;
 	}

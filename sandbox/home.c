@@ -23,7 +23,7 @@
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 /* A kept home is what the command made of it: its own file stays, and so does a link in the way. */
-static int dotfile_write(int home, const struct plan_file *f, bool kept, struct err *e)
+int home_file_put(int home, const struct plan_file *f, bool kept, struct err *e)
 {
 	const char *slash = strrchr(f->name, '/');
 	char dir[PATH_MAX];
@@ -85,7 +85,7 @@ int home_make(struct tree *t, struct err *e)
 	if (from < 0 || on < 0)
 		return from < 0 ? from : on;
 	for (size_t i = 0; i < p->ndotfiles; i++)
-		if ((r = dotfile_write(from, &p->dotfiles[i], p->kept_home != NULL, e)) < 0)
+		if ((r = home_file_put(from, &p->dotfiles[i], p->kept_home != NULL, e)) < 0)
 			return r;
 	if (fstat(from, &st) < 0)
 		return err_set(e, errno, "stat the home directory inside");

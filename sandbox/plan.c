@@ -55,6 +55,8 @@ void plan_free(struct sandbox_plan *p)
 	}
 	for (size_t i = 0; i < p->nmasks; i++)
 		free(p->masks[i].path);
+	free(p->tmp_file.name);
+	free(p->tmp_file.text);
 	for (size_t i = 0; i < p->nhidden; i++)
 		free(p->hidden[i]);
 	strings_free(p->argv);

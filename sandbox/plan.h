@@ -29,7 +29,7 @@ struct plan_link {
 	char *path, *target;
 };
 
-/** struct plan_file - a dotfile to copy into the home directory inside; @name relative to it */
+/** struct plan_file - to copy into the home directory or /tmp inside; @name relative to it */
 struct plan_file {
 	char *name, *text;
 	size_t len;
@@ -67,6 +67,7 @@ struct plan_mask {
 #define PLAN_PORTS_MAX 24
 #define PLAN_MACHINE_ID_LEN 32
 #define PLAN_OWN_PROCESSES 2 /* of the sandbox, not of the command: pid 1 and the keeper */
+#define SANDBOX_KEEPER_PID "2" /* what getppid(2) says in CMD: pid 1 forks the keeper first */
 
 struct sandbox_plan {
 	bool view_host; /* the grants show the host's tree, the home directory too */
@@ -88,9 +89,10 @@ struct sandbox_plan {
 	char *home;		    /* canonical $HOME; a private tmpfs inside */
 	struct plan_file *dotfiles; /* copied into it */
 	size_t ndotfiles;
-	char *kept_home;  /* home keep: the host's directory, canonical; NULL: private */
-	int kept_home_fd; /* O_RDONLY, shared lock held: `cache prune` leaves it; or -1 */
-	char *cache;	  /* what ~/.cache is inside, likewise; NULL: gone at the end */
+	struct plan_file tmp_file; /* one to copy into /tmp inside, or name NULL */
+	char *kept_home;	   /* home keep: the host's directory, canonical; NULL: private */
+	int kept_home_fd;	   /* O_RDONLY, shared lock held: `cache prune` leaves it; or -1 */
+	char *cache;		   /* what ~/.cache is inside, likewise; NULL: gone at the end */
 	int cache_fd;
 	char *hostname;
 	char machine_id[PLAN_MACHINE_ID_LEN + 1];

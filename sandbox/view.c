@@ -167,7 +167,8 @@ static int prompt_make(const struct tree *t, struct err *e)
 	char path[64];
 	int r = 0;
 
-	for (const struct prompt_file *f = prompt_files; t->plan->prompt && f->name && r == 0; f++) {
+	for (const struct prompt_file *f = prompt_files; t->plan->prompt && f->name && r == 0;
+	     f++) {
 		(void)snprintf(path, sizeof(path), "%s/%s", &PROMPT_DIR[1], f->name);
 		r = tree_write(t->stage, path, 0444, f->text, e);
 	}
@@ -197,12 +198,22 @@ static int run_make(struct tree *t, struct err *e)
 	return r < 0 ? r : private_dir(t, "run", "run", 0755, e);
 }
 
+static int tmp_make(struct tree *t, struct err *e)
+{
+	SCOPED_FD int dir = -1;
+	int r = private_dir(t, "tmp", "tmp", 01777, e);
+
+	if (r < 0 || !t->plan->tmp_file.name)
+		return r;
+	dir = tree_dir(t->stage, "tmp", 01777, e);
+	return dir < 0 ? dir : home_file_put(dir, &t->plan->tmp_file, false, e);
+}
+
 static int private_make(struct tree *t, struct err *e)
 {
 	int r;
 
-	if ((r = private_dir(t, "tmp", "tmp", 01777, e)) < 0 || (r = run_make(t, e)) < 0 ||
-	    t->plan->view_host)
+	if ((r = tmp_make(t, e)) < 0 || (r = run_make(t, e)) < 0 || t->plan->view_host)
 		return r;
 	r = private_dir(t, "vartmp", "var/tmp", 01777, e);
 	return r < 0 ? r : home_make(t, e);

@@ -27,6 +27,7 @@ int cmd_trust(int argc, char **argv);
 int cmd_untrust(int argc, char **argv);
 int cmd_connect(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
+int cmd_kernelspec(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_kill(int argc, char **argv);

@@ -122,6 +122,42 @@ static void file_forget(struct plan_file *f)
 	free(f->name);
 }
 
+static int room_make(struct sandbox_plan *p, const char *name, struct err *e)
+{
+	if (p->ndotfiles >= DOTFILES_MAX)
+		return err_set(e, E2BIG, "copy more than %d files into the home inside",
+			       DOTFILES_MAX);
+	if (!p->dotfiles && !(p->dotfiles = calloc(DOTFILES_MAX, sizeof(p->dotfiles[0]))))
+		return err_set(e, ENOMEM, "copy '~/%s'", name);
+	return 0;
+}
+
+int home_file_fill(struct plan_file *f, const char *name, const char *text, size_t len, mode_t mode,
+		   struct err *e)
+{
+	struct plan_file new = { .len = len, .mode = mode };
+
+	if (!(new.text = malloc(len + 1)) || !(new.name = strdup(name))) {
+		free(new.text);
+		return err_set(e, ENOMEM, "copy '%s'", name);
+	}
+	memcpy(new.text, text, len);
+	*f = new;
+	return 0;
+}
+
+int home_file_add(struct sandbox_plan *p, const char *name, const char *text, size_t len,
+		  mode_t mode, struct err *e)
+{
+	int r = room_make(p, name, e);
+
+	if (r == 0)
+		r = home_file_fill(&p->dotfiles[p->ndotfiles], name, text, len, mode, e);
+	if (r == 0)
+		p->ndotfiles++;
+	return r;
+}
+
 static int dotfile_copy(const struct copying *c, const char *name)
 {
 	struct sandbox_plan *p = c->p;
@@ -130,13 +166,12 @@ static int dotfile_copy(const struct copying *c, const char *name)
 	SCOPED_FD int fd = known(p, name) ? -1 : dotfile_open(c, name, &st);
 	unsigned line;
 	char why[80];
+	int r;
 
 	if (fd < 0)
 		return 0;
-	if (p->ndotfiles >= DOTFILES_MAX)
-		return err_set(c->e, E2BIG, "copy more than %d dotfiles", DOTFILES_MAX);
-	if (!p->dotfiles && !(p->dotfiles = calloc(DOTFILES_MAX, sizeof(p->dotfiles[0]))))
-		return err_set(c->e, ENOMEM, "copy '~/%s'", name);
+	if ((r = room_make(p, name, c->e)) < 0)
+		return r;
 	if (text_read(fd, &f, (size_t)st.st_size) < 0 || !(f.name = strdup(name))) {
 		file_forget(&f);
 		left_out(c, name, "it cannot be read");

@@ -32,6 +32,7 @@ static const char usage[] =
 	"  trust | untrust [DIR]           accept a project's .weir/policy\n"
 	"  ps, kill ID                     running sandboxes; end one\n"
 	"  cache list | prune              what is kept for each project\n"
+	"  kernelspec add | list | remove  Jupyter kernels that start inside a sandbox\n"
 	"  proxy --listen WHERE            the broker alone, for other launchers\n"
 	"  doctor                          what this machine offers, what is missing, the remedy\n"
 	"  test                            attack the sandbox on this machine and report\n"
@@ -60,7 +61,7 @@ static const struct {
 	{ "untrust", cmd_untrust },
 	{ "ps", cmd_ps },
 	{ "kill", cmd_kill },
-	{ "cache", cmd_cache },
+	{ "cache", cmd_cache },	    { "kernelspec", cmd_kernelspec },
 	{ "doctor", cmd_doctor },
 	{ "test", cmd_test },
 	{ "connect", cmd_connect },
@@ -69,7 +70,8 @@ static const struct {
 
 /* Named in the manual, not built yet: refused by name, never guessed at. */
 static const char *const later[] = {
-	"audit", "kernelspec", NULL,
+	"audit",
+	NULL,
 };
 
 int cli_fail(const struct err *e)

@@ -153,6 +153,13 @@ static int take_name(const struct row *row, struct options *o, const char *value
 	return 0;
 }
 
+static int take_connection(const struct row *row, struct options *o, const char *value,
+			   struct err *e)
+{
+	(void)row;
+	return connection_file_take(&o->connection, &o->layers, value, e);
+}
+
 /* ---- the table ---- */
 
 #define ALL (OF_RUN | OF_PROXY | OF_SHOW)
@@ -197,6 +204,8 @@ static const struct row rows[] = {
 	       "says otherwise; PORT 0: any, told by --status-fd") },
 	{ "--reach", 0, POLICY, OF_RUN | OF_SHOW, "PORT[:HOSTPORT]", POLICY_LINE("reach", ""),
 	  HELP("a port of this machine's loopback on the sandbox's own") },
+	{ "--connection-file", 0, POLICY, OF_RUN, "FILE", CALL(take_connection),
+	  HELP("a Jupyter kernel's: its ports are published, it is there inside") },
 	{ "--view", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("view", ""),
 	  HELP("project (default) or host: the whole tree, read-only") },
 	{ "--home", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("home", ""),
@@ -338,6 +347,7 @@ void options_init(struct options *o)
 void options_free(struct options *o)
 {
 	layers_options_free(&o->layers);
+	connection_file_free(&o->connection);
 }
 
 /* ---- help ---- */

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "broker/cli/connection_file.h"
 #include "broker/cli/layers.h"
 #include "broker/monitor/monitor.h"
 
@@ -29,12 +30,13 @@ struct options {
 	const char *name;		    /* NULL: none */
 	int keep_fds[OPTIONS_KEEP_FDS_MAX]; /* run: open, none a terminal, no repeats */
 	size_t nkeep;
-	int status_fd;	    /* run: open for writing, or -1 */
-	enum tty_mode tty;  /* run */
-	const char *listen; /* proxy, or NULL */
-	int url_fd;	    /* proxy: open; 1 unless said */
-	bool expose;	    /* proxy */
-	bool resolve;	    /* policy why */
+	int status_fd;			   /* run: open for writing, or -1 */
+	enum tty_mode tty;		   /* run */
+	const char *listen;		   /* proxy, or NULL */
+	int url_fd;			   /* proxy: open; 1 unless said */
+	bool expose;			   /* proxy */
+	bool resolve;			   /* policy why */
+	struct connection_file connection; /* run */
 };
 
 void options_init(struct options *o);

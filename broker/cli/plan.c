@@ -18,6 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "broker/cli/connection_file.h"
 #include "broker/cli/grant.h"
 #include "broker/cli/hide.h"
 #include "broker/cli/home.h"
@@ -439,6 +440,20 @@ static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct 
 	return environ_build(&env, &p->envp, e);
 }
 
+/* A kernel that hears of a parent ends when it is gone, and newer ones when it is another: inside, its
+ * parent is the keeper. The session's name is that of the notebook. */
+static int kernel_words(const struct plan_in *in, struct environ_word *w, size_t *n, struct err *e)
+{
+	int r;
+
+	if (!in->connection || !in->connection->path)
+		return 0;
+	r = words_add(w, n, "JPY_SESSION_NAME", NULL, e);
+	if (r == 0 && getenv("JPY_PARENT_PID"))
+		r = words_add(w, n, "JPY_PARENT_PID", SANDBOX_KEEPER_PID, e);
+	return r;
+}
+
 static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
 {
 	struct environ_word *w = reallocarray(NULL, WORDS_MAX,
@@ -456,6 +471,8 @@ static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct
 	r = java_plan(p, in, &java, e);
 	for (size_t i = 0; p->prompt && i < prompt_nwords && r == 0; i++)
 		r = words_add(w, &n, prompt_words[i].name, prompt_words[i].value, e);
+	if (r == 0)
+		r = kernel_words(in, w, &n, e);
 	for (const struct policy_env *v = policy_envs(in->policy); v && r == 0; v = v->next)
 		r = words_add(w, &n, v->name, v->set ? (v->value ? v->value : "") : NULL, e);
 	if (r == 0)
@@ -697,6 +714,7 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 	if (r < 0 || (r = machine_id_plan(p, in->place->project, e)) < 0 ||
 	    (r = cwd_plan(p, in, e)) < 0 || (r = cmd_plan(p, in, e)) < 0 ||
 	    (r = command_plan(p, in, e)) < 0 || (r = home_dotfiles(p, j, in, e)) < 0 ||
+	    (r = connection_file_plan(in->connection, p, e)) < 0 ||
 	    (r = environ_plan(p, in, e)) < 0)
 		return r;
 	r = route_plan(p, in, e);

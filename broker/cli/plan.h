@@ -64,14 +64,15 @@ struct plan_in {
 	const struct person *who;
 	const struct place *place;
 	const struct weir_dirs *dirs;
-	char *const *argv;    /* CMD and its arguments, NULL-terminated, at least one */
-	bool shell;	      /* weir shell: CMD is the person's shell, perhaps another one inside */
+	char *const *argv; /* CMD and its arguments, NULL-terminated, at least one */
+	bool shell;	   /* weir shell: CMD is the person's shell, perhaps another one inside */
 	char *const *environ; /* weir's own environment */
 	char *const *env_set; /* --env K=V …, NULL-terminated, or NULL when they are policy flags */
 	char *const *env_keep; /* --keep-env K …, likewise */
 	const int *keep_fds;   /* --keep-fd; each is checked to be open and above 2 */
 	size_t nkeep;
-	const char *id; /* WEIR_SANDBOX */
+	const struct connection_file *connection; /* a Jupyter kernel's, or NULL */
+	const char *id;				  /* WEIR_SANDBOX */
 	bool quiet, verbose;
 };
 

@@ -300,6 +300,7 @@ static int prepare(struct typed *t, struct err *e, int *status)
 					  .environ = environ,
 					  .keep_fds = t->o.keep_fds,
 					  .nkeep = t->o.nkeep,
+					  .connection = &t->o.connection,
 					  .id = id,
 					  .quiet = t->o.layers.quiet,
 					  .verbose = t->o.verbose },

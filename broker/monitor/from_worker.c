@@ -185,6 +185,9 @@ static void done_failed(struct monitor *m, const struct conn *c, const struct ms
 	};
 	char text[MSG_TEXT_MAX + 1];
 
+	if (c->proto ==
+	    PROTO_PUBLISH) /* who asked is outside, and a server that starts is not there yet */
+		return;
 	for (size_t i = 0; i < ARRAY_LEN(told); i++) {
 		if (told[i].reason != done->reason)
 			continue;

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: ISC
+"""weir kernelspec, and run --connection-file: what Jupyter starts, without Jupyter.
+
+The kernels here are a few lines of Python on the five ports; test_jupyter.py has the real ones."""
+import json
+import os
+import signal
+import socket
+import textwrap
+
+import pytest
+
+from test_policy_commands import check, schema
+from world import BIN, wait_until
+
+PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
+KERNELS = ".local/share/jupyter/kernels"
+# answers on every port with the port's name; tells what it saw of its file and its surroundings
+KERNEL = textwrap.dedent("""
+    import json, os, select, socket, sys
+    path = sys.argv[sys.argv.index('-f') + 1]
+    info = json.load(open(path))
+    os.remove(path)
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), 'w') as f:
+        json.dump(info | {'shell_port': 1, 'ip': '0.0.0.0'}, f)
+    socks = {}
+    for k, v in info.items():
+        if k.endswith('_port'):
+            s = socket.create_server((info['ip'], v)); socks[s] = k
+    print(json.dumps([os.getppid(), os.environ.get('JPY_PARENT_PID'),
+                      os.environ.get('JPY_SESSION_NAME'), os.environ.get('KERNEL_SETTING')]),
+          flush=True)
+    while True:
+        for s in select.select(list(socks), [], [])[0]:
+            c, _ = s.accept(); c.sendall(socks[s].encode()); c.close()
+""")
+
+
+def spec(world, name, **more):
+    d = world.mkdir(f"{world.home}/{KERNELS}/{name}")
+    for up in (".local", ".local/share", ".local/share/jupyter", KERNELS):
+        world.own(f"{world.home}/{up}")
+    world.write(f"{world.home}/kernel.py", KERNEL)
+    world.write(f"{d}/kernel.json", json.dumps(
+        {"argv": ["/usr/bin/python3", "-c", KERNEL, "-f", "{connection_file}"],
+         "display_name": "Toy", "language": "python", "interrupt_mode": "signal",
+         "metadata": {"debugger": True}} | more))
+    world.write(f"{d}/logo-64x64.png", b"\x89PNG" + bytes(range(256)) * 300)
+    return d
+
+
+def connection(world, path, **more):
+    socks = [world.make("host", socket.AF_INET, socket.SOCK_STREAM, bind=("127.0.0.1", 0))
+             for _ in PORTS]
+    ports = [s.getsockname()[1] for s in socks]
+    for s in socks:
+        s.close()
+    info = {"transport": "tcp", "ip": "127.0.0.1", "key": "a" * 32, "kernel_name": "",
+            "signature_scheme": "hmac-sha256"} | dict(zip(PORTS, ports)) | more
+    world.write(path, json.dumps(info), 0o600)
+    return info
+
+
+def installed(world, name):
+    return json.loads(world.read(f"{world.home}/{KERNELS}/{name}/kernel.json"))
+
+
+def start(world, name, path, **kw):
+    argv = [a.replace("{connection_file}", path) for a in installed(world, name)["argv"]]
+    assert argv[0] == BIN, argv
+    return world.spawn(*argv[1:], **kw)
+
+
+def said(world, port):
+    s = world.make("host", socket.AF_INET, socket.SOCK_STREAM)
+    s.settimeout(10)
+    try:
+        s.connect(("127.0.0.1", port))
+        return s.recv(100).decode()
+    except OSError:
+        return ""
+    finally:
+        s.close()
+
+
+def test_add_wraps_the_kernel_and_carries_everything_else_over(fresh):
+    d = spec(fresh, "toy", env={"KERNEL_SETTING": "x"}, interrupt_mode="message")
+    r = fresh.weir("kernelspec", "add", "toy-weir", "--from", "toy", "--preset", "none",
+                   "--allow", "data.example.org:443").ok()
+    made = f"{fresh.home}/{KERNELS}/toy-weir"
+    assert r.text == made + "\n"
+    new, old = installed(fresh, "toy-weir"), installed(fresh, "toy")
+    assert new["argv"] == [BIN, "run", "--name", "toy-weir", "--connection-file",
+                           "{connection_file}", "--keep-env", "KERNEL_SETTING", "--preset", "none",
+                           "--allow", "data.example.org:443", "--", *old["argv"]]
+    assert new["display_name"] == "Toy (weir)"
+    for k in ("language", "interrupt_mode", "metadata", "env"):
+        assert new[k] == old[k]
+    with open(fresh.path(f"{d}/logo-64x64.png"), "rb") as a, \
+            open(fresh.path(f"{made}/logo-64x64.png"), "rb") as b:
+        assert a.read() == b.read()
+    o = json.loads(fresh.weir("kernelspec", "list", "--json").ok().text)
+    check(o, schema("kernelspec"))
+    assert [x["name"] for x in o] == ["toy-weir"] and o[0]["directory"] == made
+    assert "toy-weir" in fresh.weir("kernelspec", "list").ok().text
+
+    r = fresh.weir("kernelspec", "add", "toy-weir", "--from", "toy")
+    assert r.status == 125 and "--force" in r.errtext and made in r.errtext, r
+    assert installed(fresh, "toy-weir") == new
+    fresh.weir("kernelspec", "add", "toy-weir", "--from", "toy", "--force", "--display-name",
+               "Mine", "-n", "deny").ok()
+    assert installed(fresh, "toy-weir")["display_name"] == "Mine"
+    assert "data.example.org:443" not in installed(fresh, "toy-weir")["argv"]
+
+    fresh.weir("kernelspec", "remove", "toy-weir").ok()
+    assert not os.path.exists(fresh.path(made)) and os.path.exists(fresh.path(d))
+    assert os.listdir(fresh.path(f"{fresh.home}/{KERNELS}")) == ["toy"]
+
+
+@pytest.mark.parametrize("words, told", [
+    (["add"], "NAME"), (["add", "a/b"], "a/b"), (["add", "x", "--from", "absent"], "absent"),
+    (["add", "x", "--from", "toy", "--alow", "h"], "--allow"),
+    (["add", "x", "--from", "toy", "--allow", ".."], "empty label"),
+    (["add", "x", "--from", "toy", "--", "ls"], "ls"),
+    (["add", "x", "--from", "toy", "--connection-file", "/dev/null"], "connection"),
+    (["add", "x", "--from", "toy", "--sys-prefix"], "environment"),
+    (["add", "x", "--from"], "--from"), (["remove"], "NAME"), (["remove", "toy"], "did not make"),
+    (["remove", "absent"], "absent"), (["list", "--jsn"], "--jsn"), (["grow"], "grow"), ([], "add")])
+def test_what_is_wrong_is_told_and_nothing_is_made(world, words, told):
+    if not os.path.exists(world.path(f"{world.home}/{KERNELS}/toy")):
+        spec(world, "toy")
+    before = os.listdir(world.path(f"{world.home}/{KERNELS}"))
+    r = world.weir("kernelspec", *words)
+    assert r.status == 125 and told in r.errtext and r.out == b"", r
+    assert os.listdir(world.path(f"{world.home}/{KERNELS}")) == before == ["toy"]
+
+
+def test_sys_prefix_and_the_environments_own_python(fresh):
+    """Jupyter starts the word "python" with its own interpreter; behind weir run it is spelled out"""
+    venv = fresh.mkdir(f"{fresh.home}/venv")
+    for d in ("bin", "share", "share/jupyter", "share/jupyter/kernels", "share/jupyter/kernels/p"):
+        fresh.mkdir(f"{venv}/{d}")
+    os.symlink("/usr/bin/python3", fresh.path(f"{venv}/bin/python"))
+    fresh.write(f"{venv}/share/jupyter/kernels/p/kernel.json",
+                json.dumps({"argv": ["python", "-m", "k"], "display_name": "P"}))
+    env = {"VIRTUAL_ENV": venv}
+    r = fresh.weir("kernelspec", "add", "pw", "--from", "p", "--sys-prefix", env=env).ok()
+    made = f"{venv}/share/jupyter/kernels/pw"
+    assert r.text == made + "\n"
+    argv = json.loads(fresh.read(f"{made}/kernel.json"))["argv"]
+    assert argv[-3:] == [f"{venv}/bin/python", "-m", "k"] and "--connection-file" not in argv
+    assert "pw" in fresh.weir("kernelspec", "list", env=env).ok().text
+    assert "pw" not in fresh.weir("kernelspec", "list").ok().text
+    fresh.weir("kernelspec", "remove", "pw", "--sys-prefix", env=env).ok()
+    assert not os.path.exists(fresh.path(made))
+
+
+@pytest.mark.parametrize("where", ["home", "tmp", "project"])
+def test_a_kernel_is_reached_on_its_five_ports_and_cannot_change_them(fresh, where):
+    spec(fresh, "toy", env={"KERNEL_SETTING": "x"})
+    fresh.weir("kernelspec", "add", "toy-weir", "--from", "toy", "--preset", "none").ok()
+    work = fresh.project()
+    runtime = fresh.mkdir(f"{fresh.home}/.local/share/jupyter/runtime", 0o700)
+    path = {"home": f"{runtime}/kernel-1.json", "tmp": "/tmp/kernel-1.json",
+            "project": f"{work}/kernel-1.json"}[where]
+    info = connection(fresh, path)
+    text = fresh.read(path)
+    env = {"KERNEL_SETTING": "x", "JPY_PARENT_PID": "4711", "JPY_SESSION_NAME": "/n.ipynb"}
+    for _ in range(2):	# a restart finds the ports free and the same
+        with start(fresh, "toy-weir", path, cwd=work, env=env) as k:
+            parent, told, session, setting = json.loads(k.readline())
+            assert parent > 1 and told == str(parent) and session == "/n.ipynb"
+            assert setting == "x"
+            for p in PORTS:
+                assert said(fresh, info[p]) == p
+            if where != "project":
+                assert fresh.read(path) == text	# the kernel's own file was a copy
+            os.kill(k.pid, signal.SIGTERM)
+            d = k.finish()
+            assert d.status == 143, d
+            assert [r["proto"] for r in d.audit if r["event"] == "verdict"] == ["publish"] * 5
+        if where == "project":
+            fresh.write(path, text, 0o600)
+    for p in PORTS:
+        assert said(fresh, info[p]) == ""
+    fresh.assert_clean()
+
+
+def test_a_second_sandbox_does_not_reach_the_kernel(fresh):
+    spec(fresh, "toy")
+    fresh.weir("kernelspec", "add", "toy-weir", "--from", "toy", "--preset", "none").ok()
+    info = connection(fresh, "/tmp/kernel-2.json")
+    with start(fresh, "toy-weir", "/tmp/kernel-2.json") as k, fresh.inside() as other:
+        k.readline()
+        assert said(fresh, info["shell_port"]) == "shell_port"
+        assert other.py(f"""
+            import socket
+            try:
+                socket.create_connection(('127.0.0.1', {info['shell_port']}), 5); result = 'reached'
+            except OSError as e:
+                result = e.errno
+        """) == 111
+        assert not other.py("result = __import__('os').path.exists('/tmp/kernel-2.json')")
+        k.kill()
+
+
+@pytest.mark.parametrize("more, told", [
+    ({"ip": "0.0.0.0"}, "127.0.0.1"), ({"ip": ""}, "127.0.0.1"), ({"hb_port": 0}, "port"),
+    ({"hb_port": 70000}, "port"), ({"hb_port": "5"}, "port"), ({"transport": "inproc"}, "transport"),
+    ({"transport": "ipc", "ip": "kernel"}, "path")])
+def test_a_file_that_asks_for_something_else_is_refused(world, more, told):
+    connection(world, "/tmp/bad.json", **more)
+    r = world.run("--connection-file", "/tmp/bad.json", "--", "true")
+    assert r.status == 125 and told in r.errtext and "/tmp/bad.json" in r.errtext, r
+
+
+@pytest.mark.parametrize("data", ["", "{", "[]", '{"ip": "127.0.0.1"}', "x" * 70000, "\0" * 10])
+def test_a_file_that_is_none_is_refused(world, data):
+    world.write("/tmp/none.json", data, 0o600)
+    r = world.run("--connection-file", "/tmp/none.json", "--", "true")
+    assert r.status == 125 and "/tmp/none.json" in r.errtext, r
+
+
+def test_equal_ports_links_fifos_and_other_users_files_are_refused(world):
+    info = connection(world, "/tmp/same.json", hb_port=5000, shell_port=5000)
+    os.symlink("same.json", world.path("/tmp/link.json"))
+    os.mkfifo(world.path("/tmp/fifo.json"))
+    world.own("/tmp/fifo.json")
+    names = ["same", "link", "fifo"]
+    if os.geteuid() == 0:
+        world.write("/tmp/root.json", json.dumps(info), 0o644, root=True)
+        names.append("root")
+    for n in names:
+        r = world.run("--connection-file", f"/tmp/{n}.json", "--", "true")
+        assert r.status == 125 and f"/tmp/{n}.json" in r.errtext, r
+
+
+IPC = textwrap.dedent("""
+    import json, os, socket, sys
+    info = json.load(open(sys.argv[1]))
+    s = socket.socket(socket.AF_UNIX); s.bind(f"{info['ip']}-{info['shell_port']}"); s.listen()
+    print("up", flush=True)
+    while True:
+        c, _ = s.accept(); c.sendall(b"hello"); c.close()
+""")
+
+
+def test_ipc_needs_a_directory_for_that_kernel_alone(fresh):
+    own = fresh.mkdir(f"{fresh.home}/ipc", 0o700)
+    path = f"{own}/kernel.json"
+    connection(fresh, path, transport="ipc", ip=f"{own}/kernel-ipc", shell_port=1)
+    fresh.write(f"{own}/kernel-ipc-1", "")	# of the kernel before: its own
+    os.unlink(fresh.path(f"{own}/kernel-ipc-1"))
+    argv = ["run", "--preset", "none", "--connection-file", path, "--", "/usr/bin/python3", "-c", IPC,
+            path]
+    with fresh.spawn(*argv) as k:
+        assert k.readline() == b"up\n"
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(os.fspath(fresh.path(f"{own}/kernel-ipc-1")))
+        assert s.recv(10) == b"hello"
+        s.close()
+        k.kill()
+    os.unlink(fresh.path(f"{own}/kernel-ipc-1"))
+    fresh.write(f"{own}/notes.txt", "mine")
+    r = fresh.weir(*argv)
+    assert r.status == 125 and "notes.txt" in r.errtext and own in r.errtext, r
+    os.unlink(fresh.path(f"{own}/notes.txt"))
+    os.chmod(fresh.path(own), 0o750)
+    r = fresh.weir(*argv)
+    assert r.status == 125 and "chmod 700" in r.errtext, r
+
+
+def test_two_kernels_on_one_port_are_told_who_has_it(fresh):
+    connection(fresh, "/tmp/k.json")
+    argv = ["run", "--preset", "none", "--connection-file", "/tmp/k.json", "--", "sh", "-c",
+            "echo up; sleep 60"]
+    with fresh.spawn(*argv) as k:
+        assert k.readline() == b"up\n"
+        r = fresh.weir(*argv)
+        assert r.status == 125 and "127.0.0.1:" in r.errtext, r
+        k.kill()
+    wait_until(lambda: not fresh.leftovers(), 10, "nothing to be left")
