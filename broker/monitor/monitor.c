@@ -263,6 +263,7 @@ void monitor_end(struct monitor *m, int status)
 	m->status = status;
 	m->phase = PHASE_DRAIN;
 	questions_close(m);
+	terminal_ending(m);
 	worker_stop(m);
 	if (worker_gone(m))
 		nursery_kill(m); /* it goes while pid 1 of the sandbox does */

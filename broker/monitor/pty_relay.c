@@ -15,6 +15,7 @@
 
 #include "common/scope.h"
 
+#define PTY_READ_BYTES 4095 /* what one read gives at most: N_TTY_BUF_SIZE less one */
 #define ROUNDS 16 /* reads of the command's output before anybody else has a turn */
 #define DRAIN_ROUNDS 256
 #define WRITE_MS 100 /* for a terminal that is slow to take what the monitor itself writes */
@@ -85,25 +86,37 @@ static ssize_t out_write(struct pty_relay *r, size_t len)
 	return n;
 }
 
-/* Fill the empty buffer. Return: false when nothing is there or the terminal inside has ended */
-static bool out_fill(struct pty_relay *r)
+/* Room for what one read gives, moving what still waits to the front where that makes some. */
+static bool out_has_room(struct pty_relay *r)
 {
-	r->out_off = r->out_len = 0;
-	if (r->master < 0)
-		return false;
-	while (r->out_len < sizeof(r->out_buf)) {
-		ssize_t n = read(r->master, r->out_buf + r->out_len,
-				 sizeof(r->out_buf) - r->out_len);
-
-		if (n < 0 && later(errno))
-			break;
-		if (n <= 0) { /* EIO: nobody inside has it open any more */
-			master_close(r);
-			break;
-		}
-		r->out_len += (size_t)n;
+	if (r->out_off == r->out_len)
+		r->out_off = r->out_len = 0;
+	if (sizeof(r->out_buf) - r->out_len < PTY_READ_BYTES && r->out_off >= PTY_READ_BYTES) {
+		memmove(r->out_buf, r->out_buf + r->out_off, r->out_len - r->out_off);
+		r->out_len -= r->out_off;
+		r->out_off = 0;
 	}
-	return r->out_len > 0;
+	return sizeof(r->out_buf) - r->out_len >= PTY_READ_BYTES;
+}
+
+/* One read. Return: bytes; 0 when nothing is there or the terminal inside has ended */
+static size_t out_fill(struct pty_relay *r)
+{
+	ssize_t n;
+
+	r->idle = false;
+	if (r->master < 0 || !out_has_room(r))
+		return 0;
+	n = read(r->master, r->out_buf + r->out_len, sizeof(r->out_buf) - r->out_len);
+	r->idle = n < 0 && errno == EAGAIN;
+	if (n < 0 && later(errno))
+		return 0;
+	if (n <= 0) { /* EIO: nobody inside has it open any more */
+		master_close(r);
+		return 0;
+	}
+	r->out_len += (size_t)n;
+	return (size_t)n;
 }
 
 static void out_ended(struct pty_relay *r)
@@ -122,36 +135,38 @@ static void out_lost(struct pty_relay *r)
 	r->gone(r->arg);
 }
 
-/* Write what is there, then read what there is, while both go. */
+/* Both sides a little at a time: while the terminal is slow the command fills the buffer, and while the
+ * command is, the buffer empties. */
 static void out_pump(struct pty_relay *r, bool may_write)
 {
-	for (int i = 0; i < ROUNDS; i++) {
+	bool more = true, blocked = !may_write;
+
+	for (int i = 0; i < ROUNDS && more; i++) {
 		ssize_t n = 0;
 
 		if (r->held && ground_is(&r->ground)) {
 			hold_ready(r);
 			return;
 		}
-		if (r->out_off == r->out_len && !out_fill(r))
-			break;
-		if (may_write && (n = out_write(r, out_room(r))) < 0) {
+		/* less than a whole read: it is empty, and asking again costs a wait */
+		more = out_fill(r) >= (r->ending ? 1 : PTY_READ_BYTES);
+		if (blocked || r->out_off == r->out_len)
+			continue;
+		if ((n = out_write(r, out_room(r))) < 0) {
 			out_lost(r);
 			return;
 		}
-		if (n == 0 || r->out.patient) { /* wait until it says that it takes more */
-			watch(r, &r->master_in, false);
-			watch(r, &r->screen, true);
-			return;
-		}
+		blocked = n == 0 || r->out.patient; /* wait until it says that it takes more */
+		more |= !blocked && r->out_off < r->out_len;
 	}
-	if (r->out_off < r->out_len)
-		return; /* another turn: the watcher that brought us here still reports */
-	if (r->master < 0) {
+	if (r->ending && r->idle)
+		master_close(r);
+	if (r->master < 0 && r->out_off == r->out_len) {
 		out_ended(r);
 		return;
 	}
-	watch(r, &r->screen, false);
-	watch(r, &r->master_in, true);
+	watch(r, &r->screen, r->out_off < r->out_len);
+	watch(r, &r->master_in, r->master >= 0 && out_has_room(r));
 }
 
 static void on_master_in(struct ev_loop *loop, ev_io *w, int revents)
@@ -161,7 +176,9 @@ static void on_master_in(struct ev_loop *loop, ev_io *w, int revents)
 	(void)loop;
 	(void)revents;
 	if (r->out.fd < 0) { /* nobody sees it: the command must not wait for that */
-		if (!out_fill(r) && r->master < 0)
+		(void)out_fill(r);
+		r->out_off = r->out_len = 0;
+		if (r->master < 0)
 			out_ended(r);
 		return;
 	}
@@ -357,6 +374,18 @@ void pty_relay_stop(struct pty_relay *r)
 	r->out_off = r->out_len = 0;
 }
 
+void pty_relay_ending(struct pty_relay *r)
+{
+	if (!r->loop || r->master < 0)
+		return;
+	r->ending = true;
+	pty_relay_release(r);
+	if (r->out.fd >= 0)
+		out_pump(r, !r->out.patient);
+	else
+		master_close(r);
+}
+
 bool pty_relay_done(const struct pty_relay *r)
 {
 	return !r->loop || (r->master < 0 && r->out_off == r->out_len);
@@ -378,7 +407,8 @@ void pty_relay_drain(struct pty_relay *r, int ms)
 		struct pollfd p = { .fd = r->out.fd, .events = POLLOUT };
 		int64_t left = end - now_ms();
 
-		if (r->out_off == r->out_len && !out_fill(r))
+		(void)out_fill(r);
+		if (r->out_off == r->out_len)
 			return;
 		if (left <= 0 || poll(&p, 1, (int)left) <= 0 || out_write(r, out_room(r)) < 0)
 			return;

@@ -24,6 +24,8 @@ struct pty_relay {
 	int master; /* -1: none any more */
 	struct pty_end in, out;
 	ev_io master_in, master_out, keys, screen;
+	bool idle;	/* nothing was there to read */
+	bool ending;	/* pty_relay_ending() */
 	bool reads;		     /* keys are wanted */
 	bool (*may_read)(void *arg); /* asked before each read of keys */
 	bool at_line_start;	     /* the last key was the end of a line, or there was none */
@@ -49,6 +51,8 @@ struct pty_relay {
 void pty_relay_start(struct pty_relay *r, struct ev_loop *loop, int master);
 /** pty_relay_stop() - close the master: whoever still runs inside is hung up */
 void pty_relay_stop(struct pty_relay *r);
+/** pty_relay_ending() - the command has ended: what it wrote is there now, and no more is waited for */
+void pty_relay_ending(struct pty_relay *r);
 /** pty_relay_keys() - read the keys from now on, or no longer */
 void pty_relay_keys(struct pty_relay *r, bool on);
 /** pty_relay_type() - as if typed. What there is no room for is dropped */

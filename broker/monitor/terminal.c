@@ -136,7 +136,8 @@ static bool stop_now(struct monitor *m, int signo, bool alone)
 	return sigismember(&pending, SIGCONT) == 1;
 }
 
-static void stop(struct monitor *m, int signo, bool alone)
+/* @by: what stopped the command; 0: nothing did yet */
+static void stop(struct monitor *m, int signo, bool alone, int by)
 {
 	struct terminal *t = &m->terminal;
 	bool had = t->given;
@@ -153,7 +154,10 @@ static void stop(struct monitor *m, int signo, bool alone)
 	if (had && !give(m))
 		t->wants = true;
 	t->needs = false;
-	resume(m, HOLD_CMD);
+	if (by == SIGSTOP)
+		t->turn--; /* somebody inside wants it so */
+	else
+		resume(m, HOLD_CMD); /* as the kernel does where nobody could let it go on */
 }
 
 static void on_stop_late(struct ev_loop *loop, ev_timer *w, int revents)
@@ -162,7 +166,7 @@ static void on_stop_late(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	stop(m, m->terminal.stop, m->terminal.stop_alone);
+	stop(m, m->terminal.stop, m->terminal.stop_alone, 0);
 }
 
 void terminal_stop(struct monitor *m)
@@ -183,15 +187,15 @@ void terminal_stopped(struct monitor *m, int signo, uint32_t turn)
 	if (turn != t->turn)
 		return;
 	if (t->stop) {
-		stop(m, t->stop, t->stop_alone);
+		stop(m, t->stop, t->stop_alone, signo);
 	} else if (for_want && t->tty.is_own && t->relay) {
 		t->wants = t->needs = true;
 		if (give(m))
 			resume(m, HOLD_CMD);
 		else
-			stop(m, signo, false);
+			stop(m, signo, false, signo);
 	} else if (t->given && t->tty.fd >= 0 && (signo != SIGSTOP || tty_is_foreground(&t->tty))) {
-		stop(m, SIGTSTP, false);
+		stop(m, SIGTSTP, false, signo);
 	}
 	/* else somebody inside stopped it, and may let it go on */
 }
@@ -203,7 +207,7 @@ void terminal_continue(struct monitor *m)
 	if (t->wants && give(m)) {
 		resume(m, HOLD_AGAIN);
 	} else if (t->needs && t->relay) {
-		stop(m, SIGTTIN, false); /* bg: it would only ask again */
+		stop(m, SIGTTIN, false, SIGTTIN); /* bg: it would only ask again */
 	} else {
 		if (t->relay)
 			take(m);
@@ -365,6 +369,12 @@ void terminal_running(struct monitor *m)
 		t->wants = true;
 		resume(m, HOLD_AWAY);
 	}
+}
+
+void terminal_ending(struct monitor *m)
+{
+	if (m->terminal.relay)
+		pty_relay_ending(m->terminal.relay);
 }
 
 bool terminal_done(const struct monitor *m)

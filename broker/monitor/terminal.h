@@ -41,6 +41,8 @@ int terminal_open(struct monitor *m, struct err *e);
 void terminal_begin(struct monitor *m, int master);
 /** terminal_running() - the command runs */
 void terminal_running(struct monitor *m);
+/** terminal_ending() - the command has ended: write what is there, wait for no more */
+void terminal_ending(struct monitor *m);
 /** terminal_done() - is all output written? */
 bool terminal_done(const struct monitor *m);
 /** terminal_end() - modes back, for what is printed next and for whoever has the terminal next */

@@ -120,6 +120,38 @@ class Bench:
         else:
             row("launch vs bwrap", "bwrap is not installed")
 
+    # ---- terminal ----
+
+    def spawned(self, rounds, *cmds):
+        """Median seconds of each, interleaved; [] when one failed"""
+        argv = []
+        for c in cmds:
+            argv += ([",,"] if argv else []) + [str(x) for x in c]
+        p = subprocess.run(self.user(self.load, "spawn", rounds, *argv), env=self.env,
+                           cwd=self.work, capture_output=True, text=True, check=False)
+        return [float(x) / 1e6 for x in p.stdout.split()] if p.returncode == 0 else []
+
+    def terminal(self):
+        true, cat = shutil.which("true", path=PATH), shutil.which("cat", path=PATH)
+        run = [self.weir, "run", "-q", "--"]
+        us = self.spawned(11 if self.o.quick else 41, ["@pty", true], [*run, true],
+                          ["@pty", *run, true])
+        if us:
+            row("launch with a pty over launch without", f"{(us[2] - us[1]) * 1000:.2f} ms",
+                "<= 1 ms", "", f"{us[2] * 1000:.2f} vs {us[1] * 1000:.2f} ms; true on a pty "
+                f"{us[0] * 1000:.2f}")
+        size = 200 * 1000 * 1000
+        line = b"the quick brown fox jumps over the lazy dog, again and again and again\n"
+        (self.work / "big").write_bytes(line * (size // len(line)))
+        us = self.spawned(3 if self.o.quick else 5, ["@pty", cat, "big"],
+                          ["@pty", *run, cat, "big"])
+        (self.work / "big").unlink()
+        if us:
+            row("cat of 200 MB, relayed vs a plain pty", f"{us[0] / us[1]:.2f}", ">= 0.8", "",
+                f"{size / us[1] / 1e6:.0f} MB/s, plain {size / us[0] / 1e6:.0f}")
+        else:
+            row("cat of 200 MB, relayed vs a plain pty", "failed")
+
     # ---- data path ----
 
     def start(self):
@@ -465,6 +497,7 @@ def main():
     t = time.monotonic()
     try:
         b.launch()
+        b.terminal()
         b.start()
         b.streams()
         b.rates()

@@ -7,7 +7,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <poll.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -336,6 +339,66 @@ static void the_control_socket_passes(void **state)
 	assert_int_equal(rmdir(run_dir), 0);
 }
 
+static pid_t terminal_group; /* asked for before the filter */
+
+/* Modes, size, foreground; stopped by each signal, as far as a group can be that nobody would let go on. */
+static int handles_terminals(void *arg)
+{
+	const int *fds = arg; /* a terminal, the master of another */
+	struct tty t = { .fd = fds[0], .is_own = true, .group = terminal_group };
+	struct pollfd p = { .fd = fds[0], .events = POLLOUT };
+	static const int stops[] = { SIGTSTP, SIGTTIN, SIGTTOU };
+	sigset_t set;
+
+	if (tty_raw(&t) < 0 || !t.raw)
+		return 1;
+	(void)tty_size(&t, fds[1]);
+	(void)tty_inner_output(fds[1], false);
+	tty_inner_modes(&t, fds[1]);
+	tty_restore(&t);
+	if (tty_is_gone(&t) || poll(&p, 1, 0) < 0)
+		return 2;
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCONT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(stops); i++) {
+		if (kill(0, stops[i]) < 0 || sigpending(&set) < 0 ||
+		    sigismember(&set, SIGCONT) != 0)
+			return 3;
+	}
+	return 0;
+}
+
+/* In a session of its own on its own terminal: an orphaned group, which no signal stops. */
+static void terminals_are_handled_behind_the_filter(void **state)
+{
+	int outer, fds[2], other, status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(openpty(&outer, &fds[0], NULL, NULL, NULL), 0);
+	assert_int_equal(openpty(&fds[1], &other, NULL, NULL, NULL), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		for (int s = 1; s < NSIG; s++)
+			(void)signal(s, SIG_DFL);
+		if (setsid() < 0 || ioctl(fds[0], TIOCSCTTY, 0) < 0 || lock_privs() < 0)
+			_exit(98);
+		(void)signal(SIGHUP, SIG_IGN);
+		terminal_group = getpgrp();
+		if (filter_load(&filter_monitor) < 0)
+			_exit(99);
+		_exit(handles_terminals(fds));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	(void)close(outer);
+	(void)close(other);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
 /* ---- killed ---- */
 
 static int opens_to_write(void *arg)
@@ -409,6 +472,24 @@ static int signals_by_pid(void *arg)
 	return kill(getppid(), 0);
 }
 
+static int ends_its_group(void *arg)
+{
+	(void)arg;
+	return kill(0, SIGURG); /* harmless, should it pass */
+}
+
+static int stops_another(void *arg)
+{
+	(void)arg;
+	return kill(1 << 22, SIGTTIN); /* nobody: above pid_max */
+}
+
+static int types_on_a_terminal(void *arg)
+{
+	(void)arg;
+	return ioctl(0, TIOCSTI, "x");
+}
+
 static void what_it_must_never_do_again_is_killed(void **state)
 {
 	SCOPED_FD int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -431,6 +512,9 @@ static void what_it_must_never_do_again_is_killed(void **state)
 		{ "executable memory", maps_code, NULL },
 #endif
 		{ "kill by pid", signals_by_pid, NULL },
+		{ "a signal to its group", ends_its_group, NULL },
+		{ "SIGTTIN to another", stops_another, NULL },
+		{ "TIOCSTI", types_on_a_terminal, NULL },
 	};
 
 	(void)state;
@@ -452,6 +536,7 @@ int main(void)
 		T(an_edit_passes),
 		T(a_kept_answer_passes),
 		T(the_control_socket_passes),
+		T(terminals_are_handled_behind_the_filter),
 		T(what_it_must_never_do_again_is_killed),
 	};
 
