@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +14,7 @@
 #include "common/feature.h"
 #include "common/scope.h"
 
-#define LINES_MAX 65536 /* bytes of a file of /proc that are looked at */
+#define LOOK_BYTES 65536 /* of a file of /proc that are looked at */
 
 static int file_open(const char *path)
 {
@@ -53,21 +52,22 @@ static bool exists(const char *path)
 	return access(feature_path(path, full, sizeof(full)), F_OK) == 0;
 }
 
-/* Does a line of @path hold @part? */
+/* Do the first bytes of @path hold @part? */
 static bool file_has(const char *path, const char *part)
 {
-	SCOPED_FREE char *text = calloc(1, LINES_MAX);
+	static char text[LOOK_BYTES]; /* not on the child's stack */
 	SCOPED_FD int fd = file_open(path);
 	size_t len = 0;
 
-	while (text && fd >= 0 && len < LINES_MAX - 1) {
-		ssize_t n = read(fd, text + len, LINES_MAX - 1 - len);
+	while (fd >= 0 && len < sizeof(text) - 1) {
+		ssize_t n = read(fd, text + len, sizeof(text) - 1 - len);
 
 		if (n <= 0)
 			break;
 		len += (size_t)n;
 	}
-	return text && strstr(text, part);
+	text[len] = '\0';
+	return strstr(text, part) != NULL;
 }
 
 /* ---- what weir runs in ---- */

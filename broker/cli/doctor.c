@@ -23,9 +23,9 @@
 
 #include "broker/cli/options.h"
 #include "broker/cli/probe.h"
+#include "broker/monitor/cgroup.h"
 #include "common/err.h"
 #include "common/escape.h"
-#include "common/feature.h"
 #include "common/lock.h"
 #include "common/num.h"
 #include "common/scope.h"
@@ -267,29 +267,26 @@ static void check_landlock(struct finding *f)
 	found(f, "version %d", abi);
 }
 
-/* "0::/user.slice/…": the one line of cgroup v2. */
 static void check_cgroup(struct finding *f)
 {
-	char line[1024], path[1100], all[256] = "", full[256];
+	static const char *const names[] = {
+		[CGROUP_PIDS] = "processes", [CGROUP_MEMORY] = "memory", [CGROUP_CPU] = "cpu"
+	};
+	const unsigned all = (1U << CGROUP_LIMIT_COUNT) - 1, have = cgroup_offered();
 
-	(void)err_set(&f->e, 0, "cgroup");
-	if (machine_read("/proc/self/cgroup", line, sizeof(line)) < 0 ||
-	    strncmp(line, "0::/", 4) != 0) {
-		f->state = LESS;
-		found(f, "no cgroup v2");
-		(void)err_fix(&f->e, "start the kernel with systemd.unified_cgroup_hierarchy=1");
+	if (have == 0)
+		found(f, "none is delegated to this user here");
+	for (size_t i = 0; have && i < ARRAY_LEN(names); i++)
+		if (have & 1U << i) {
+			size_t n = strlen(f->found);
+
+			(void)snprintf(f->found + n, sizeof(f->found) - n, "%s%s",
+				       n ? ", " : "delegated: ", names[i]);
+		}
+	if (have == all)
 		return;
-	}
-	(void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.controllers", line + 3);
-	(void)machine_read(path, all, sizeof(all));
-	(void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.procs", line + 3);
-	if (access(feature_path(path, full, sizeof(full)), W_OK) == 0 && strstr(all, "memory") &&
-	    strstr(all, "pids")) {
-		found(f, "delegated: %s", all);
-		return;
-	}
 	f->state = LESS;
-	found(f, "this process's own cgroup is not delegated to this user");
+	(void)err_set(&f->e, 0, "cgroup");
 	(void)err_fix(&f->e, "systemd-run --user --scope -p Delegate=yes -- weir run ...");
 }
 
@@ -425,7 +422,7 @@ static const struct {
 	  "the transparent route needs one listener for each port that the policy names" },
 	{ "ipv6", check_ipv6, ALONE, "the proxy listens on 127.0.0.1 alone" },
 	{ "cgroup", check_cgroup, ALONE,
-	  "limits of memory and processes hold for each process or user, not for the sandbox" },
+	  "limit memory holds for each process by itself, limit cpu not at all" },
 	{ "descriptors", check_descriptors, ALONE, "fewer connections at once" },
 	{ "home", check_home, ALONE,
 	  "the audit log is locked over the network: slower, and lost with it" },

@@ -109,7 +109,8 @@ static int installed_add(struct java *j)
 		char home[PATH_MAX];
 
 		(void)snprintf(home, sizeof(home), JVM_DIR "/%s", ent->d_name);
-		if (ent->d_name[0] != '.')
+		if (ent->d_name[0] != '.' &&
+		    ent->d_type != DT_LNK) /* a link leads to a neighbour */
 			r = jdk_add(j, home);
 	}
 	if (d)

@@ -163,11 +163,11 @@ static int take_connection(const struct row *row, struct options *o, const char 
 /* ---- the table ---- */
 
 #define ALL (OF_RUN | OF_PROXY | OF_SHOW)
-#define POLICY_LINE(key, words) .take = take_line, .keyword = key, .front = words
+#define POLICY_LINE(key, words) .take = take_line, .keyword = (key), .front = (words)
 #define FLAG(member) .take = take_flag, .at = offsetof(struct options, member)
 #define TEXT(member) .take = take_text, .at = offsetof(struct options, member)
-#define CALL(function) .take = function
-#define HELP(text) .help = text
+#define CALL(function) .take = (function)
+#define HELP(text) .help = (text)
 /* clang-format off */
 static const struct row rows[] = {
 	{ "--listen", 0, LISTEN, OF_PROXY, "unix:PATH", TEXT(listen),

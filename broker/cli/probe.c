@@ -6,11 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netlink.h>
 #include <linux/openat2.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,9 +24,8 @@
 #include "common/filter.h"
 #include "common/lock.h"
 #include "common/scope.h"
+#include "sandbox/nft.h"
 #include "sandbox/tree.h"
-
-#define ANSWER_MS 5000 /* longest wait for the kernel's netlink answer */
 
 /* Return: what @attempt returned in a child */
 static int in_child(int (*attempt)(int arg), int arg)
@@ -216,48 +211,20 @@ int probe_listener(void)
 
 /* ---- the network ---- */
 
-/* "Which generation of rules is in force?": the least that can be asked of nf_tables. */
+/* The rules of the transparent route themselves. */
 static int try_nft(int arg)
 {
-	const struct {
-		struct nlmsghdr head;
-		struct nfgenmsg body;
-	} ask = { { .nlmsg_len = sizeof(ask),
-		    .nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN,
-		    .nlmsg_flags = NLM_F_REQUEST },
-		  { .nfgen_family = AF_UNSPEC, .version = NFNETLINK_V0 } };
-	union {
-		struct nlmsghdr head;
-		struct {
-			struct nlmsghdr head;
-			struct nlmsgerr err;
-		} error;
-		char room[1024];
-	} answer;
-	struct pollfd p = { .events = POLLIN };
-	SCOPED_FD int fd = -1;
-	int num = try_namespace(arg);
-	ssize_t n;
+	int num = try_namespace(arg), r;
 
 	if (num != 0)
 		return num;
-	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
-	p.fd = fd;
-	if (fd < 0 || send(fd, &ask, sizeof(ask), 0) < 0)
-		return errno;
-	if (poll(&p, 1, ANSWER_MS) <= 0)
-		return ETIMEDOUT;
-	n = recv(fd, &answer, sizeof(answer), 0);
-	if (n < (ssize_t)sizeof(answer.head))
-		return n < 0 ? errno : EBADMSG;
-	if (answer.head.nlmsg_type != NLMSG_ERROR)
-		return 0;
-	return n < (ssize_t)sizeof(answer.error) ? EBADMSG : -answer.error.err.error;
+	r = nft_redirect(1, 1);
+	return r < 0 ? -r : 0;
 }
 
 int probe_nft(void)
 {
-	return feature_off("nf_tables") ? EOPNOTSUPP : in_child(try_nft, CLONE_NEWNET);
+	return in_child(try_nft, CLONE_NEWNET);
 }
 
 int probe_ipv6(void)
@@ -274,12 +241,10 @@ static int try_calls(int arg)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
 	SCOPED_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how));
-	SCOPED_FD int pid = -1;
+	SCOPED_FD int pid = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
 	(void)arg;
-	if (fd < 0)
-		return errno;
-	if ((pid = (int)syscall(SYS_pidfd_open, getpid(), 0)) < 0)
+	if (fd < 0 || pid < 0)
 		return errno;
 	return close_range(1000, ~0U, 0) < 0 ? errno : 0;
 }

@@ -81,28 +81,33 @@ static int probe_state(struct bench *b, const char *state)
 
 /* ---- the processes around the command ---- */
 
-/* A line "NAME:\tVALUE" of /proc/PID/status. Return: the value, for free(); NULL: none, or gone */
-static char *status_value(const char *pid, const char *name)
+/* A line "NAME:\tVALUE" of /proc/PID/status. Return: false when there is none, or the process is gone */
+static bool status_value(const char *pid, const char *name, char value[64])
 {
-	char path[64], line[256], *value = NULL;
+	char path[64], line[256];
 	size_t len = strlen(name);
+	bool found = false;
 	FILE *f;
 
 	(void)snprintf(path, sizeof(path), "/proc/%s/status", pid);
 	f = fopen(path, "re");
-	while (f && !value && fgets(line, sizeof(line), f))
-		if (strncmp(line, name, len) == 0 && line[len] == ':')
-			value = strndup(line + len + 2, strcspn(line + len + 2, "\n"));
-	if (f)
-		(void)fclose(f);
-	return value;
+	if (!f)
+		return false;
+	while (!found && fgets(line, sizeof(line), f)) {
+		found = strncmp(line, name, len) == 0 && line[len] == ':';
+		if (found)
+			(void)snprintf(value, 64, "%.*s", (int)strcspn(line + len + 2, "\n"),
+				       line + len + 2);
+	}
+	(void)fclose(f);
+	return found;
 }
 
 static bool status_is(const char *pid, const char *name, const char *want)
 {
-	SCOPED_FREE char *value = status_value(pid, name);
+	char value[64];
 
-	return value && str_eq(value, want);
+	return status_value(pid, name, value) && str_eq(value, want);
 }
 
 /* The processes below @parents, which grows by each that is found. Return: how many are in it */
@@ -116,12 +121,12 @@ static size_t descendants(pid_t parents[LOCKED_MAX])
 
 		before = n;
 		while (d && n < LOCKED_MAX && (ent = readdir(d))) {
-			SCOPED_FREE char *parent = NULL;
+			char parent[64];
 			uint64_t pid, above;
 			bool known = false, below = false;
 
 			if (num_u64(ent->d_name, 1, INT32_MAX, &pid) < 0 ||
-			    !(parent = status_value(ent->d_name, "PPid")) ||
+			    !status_value(ent->d_name, "PPid", parent) ||
 			    num_u64(parent, 0, INT32_MAX, &above) < 0)
 				continue;
 			for (size_t i = 0; i < n; i++) {

@@ -222,6 +222,14 @@ static int dir_find(unsigned want)
 	}
 }
 
+unsigned cgroup_offered(void)
+{
+	const unsigned all = (1U << CGROUP_LIMIT_COUNT) - 1;
+	SCOPED_FD int dir = dir_find(all);
+
+	return dir < 0 ? 0 : controllers(dir, all);
+}
+
 /* ---- the policy's limits ---- */
 
 static unsigned wanted(const struct policy *p)

@@ -72,3 +72,6 @@ def test_chromium_keeps_its_own_sandbox(nested):
     r = run(nested, "sh", "-c", "chromium --headless=new --disable-gpu --user-data-dir=/tmp/c "
             "--dump-dom 'data:text/html,<p>inside</p>' 2>/dev/null")
     assert "<p>inside</p>" in r.ok().text, r
+    r = nested.run("-n", "deny", "--", "chromium", "--headless=new", "--version-of-nothing",
+                   "data:text/html,x", timeout=60)
+    assert r.status != 0, "it starts without its sandbox"
