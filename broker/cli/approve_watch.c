@@ -182,8 +182,12 @@ static void line_take(struct watching *w, struct watched *s, const char *text, s
 		question_new(w, s, q);
 	else if (event && str_eq(event, "answered"))
 		answered(w, s, o);
-	else if (!event)
-		json_array_foreach(list, i, q) question_new(w, s, q);
+	if (!event) {
+		json_array_foreach(list, i, q)
+		{
+			question_new(w, s, q);
+		}
+	}
 	json_decref(o);
 }
 

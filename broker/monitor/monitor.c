@@ -542,6 +542,7 @@ static int proxy_begin(struct monitor *m, struct err *e)
 		return r;
 	err_detach();
 	live_start(m);
+	ask_line_open(m);
 	limit_tell(m);
 	r = lock_self(e);
 	if (r < 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/monitor/verdict.c - decide: policy, hosts file, addresses; answer the worker.
  * The host in ASK is the client's spelling; target_parse_wire() makes the one canonical object
- * that is matched, looked up, recorded and sent back. Candidate and dialled addresses are the
- * worker's word and are judged against what this file allowed, never the other way round. */
+ * that is matched, looked up, recorded and sent back. */
 #include "broker/monitor/verdict.h"
 
 #include <errno.h>
@@ -17,6 +16,7 @@
 #include "broker/monitor/record.h"
 #include "broker/monitor/resolv.h"
 #include "broker/monitor/state.h"
+#include "broker/monitor/verdict_judge.h"
 #include "broker/monitor/workers.h"
 #include "common/escape.h"
 #include "common/scope.h"
@@ -126,88 +126,6 @@ static int allow(struct monitor *m, struct request *q, uint32_t flags, const str
 	return verdict_send(m, q->num, &v);
 }
 
-/* ---- a person ---- */
-
-static void addr_target(struct target *t, const struct addr *a, uint16_t port)
-{
-	char text[ADDR_TEXT_MAX];
-
-	*t = (struct target){ .is_addr = true, .addr = *a, .port = port };
-	(void)snprintf(t->host, sizeof(t->host), "%s", addr_format(a, text));
-}
-
-static enum reason said_reason(enum answer a)
-{
-	if (answer_allows(a))
-		return REASON_NONE;
-	return a == ANSWER_NONE		? REASON_ASK
-	       : a == ANSWER_UNANSWERED ? REASON_UNANSWERED
-					: REASON_DECLINED;
-}
-
-/* What a person has said about one address; REASON_ASK: nothing yet. @c may be NULL */
-static enum reason addr_said(const struct monitor *m, const struct conn *c, const struct addr *a,
-			     uint16_t port)
-{
-	struct target t;
-
-	if (c && c->said_addr != ANSWER_NONE && addr_eq(&c->asked_addr, a))
-		return said_reason((enum answer)c->said_addr);
-	addr_target(&t, a, port);
-	return said_reason(questions_known(m, &t));
-}
-
-/* ---- addresses ---- */
-
-/** struct judged - which of some addresses may be dialled; when none: why, by which rule */
-struct judged {
-	struct addr addr[MSG_ADDRS_MAX];
-	size_t n;
-	uint64_t mask;
-	enum reason reason;
-	const struct policy_rule *by;
-	struct addr refused; /* the first that was */
-	struct addr asked;   /* the first that a person has to decide about; family 0: none */
-	const struct policy_rule *asks;
-};
-
-static void judge(struct monitor *m, const struct target *t, const struct policy_match *match,
-		  const struct conn *c, const struct addr *a, size_t n, struct judged *j)
-{
-	*j = (struct judged){ .reason = REASON_PRIVATE_ADDRESS, .by = match->rule };
-	for (size_t i = 0; i < n; i++) {
-		const struct policy_rule *by = match->rule;
-		enum reason r = policy_judge_addr(m->policy, t, match, &a[i],
-						  monitor_is_own(m, &a[i]), &by);
-
-		if (r == REASON_ASK)
-			r = addr_said(m, c, &a[i], t->port);
-		if (r == REASON_NONE) {
-			j->mask |= UINT64_C(1) << i;
-			j->addr[j->n++] = a[i];
-		} else if (r == REASON_ASK && !j->asked.family) {
-			j->asked = a[i];
-			j->asks = by;
-		} else if (r != REASON_ASK && !j->refused.family) {
-			j->refused = a[i];
-			j->reason = r;
-			j->by = by;
-		}
-	}
-}
-
-/* None of the addresses may be dialled, but a person may allow one. Return: true when @c waits */
-static bool ask_addr(struct monitor *m, struct conn *c, const struct judged *j)
-{
-	struct target t;
-
-	addr_target(&t, &j->asked, c->target.port);
-	c->asked_addr = j->asked;
-	c->said_addr = (uint8_t)question_join(m, c, &t, j->asks, j->asks->is_private,
-					      j->asks->no_sni);
-	return c->said_addr == ANSWER_NONE;
-}
-
 static int answer_fixed(struct monitor *m, struct request *q, uint32_t flags, const struct addr *a,
 			size_t n)
 {
@@ -228,26 +146,6 @@ static int answer_fixed(struct monitor *m, struct request *q, uint32_t flags, co
 	if (j.n == 0)
 		return refuse(m, q, j.reason, j.by, &j.refused);
 	return allow(m, q, flags | VERDICT_FIXED, j.addr, j.n);
-}
-
-/* The address is where the upstream proxy listens: the administrator or the user named it, so it may
- * be private or this machine; but no name may lead to a place that is never a proxy. */
-static bool may_be_upstream(const struct addr *a)
-{
-	switch (addr_class_of(a)) {
-	case ADDR_PUBLIC:
-	case ADDR_PRIVATE:
-	case ADDR_LOOPBACK:
-	case ADDR_DOCUMENTATION:
-		return true;
-	case ADDR_LINK_LOCAL:
-	case ADDR_UNSPECIFIED:
-	case ADDR_MULTICAST:
-	case ADDR_RESERVED:
-	case ADDR_CLASS_COUNT:
-		break;
-	}
-	return false;
 }
 
 /* The target goes to the upstream as it is: neither the hosts file nor DNS is asked about it. */
@@ -486,90 +384,6 @@ int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 	return decide(m, &q);
 }
 
-static void judge_upstream(const struct addr *a, size_t n, struct judged *j)
-{
-	*j = (struct judged){ .reason = REASON_UPSTREAM };
-	for (size_t i = 0; i < n; i++) {
-		if (may_be_upstream(&a[i])) {
-			j->mask |= UINT64_C(1) << i;
-			j->addr[j->n++] = a[i];
-		}
-	}
-}
-
-static int dial_refuse(struct monitor *m, struct conn *c, const struct judged *j)
-{
-	struct msg_dial d = { .reason = (uint8_t)j->reason };
-
-	(void)policy_refusal(m->policy, &c->target, j->reason, j->by, &j->refused, d.text,
-			     sizeof(d.text));
-	record_deny(m,
-		    &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
-				       j->reason, j->by, answer_word((enum answer)c->said_addr) });
-	notices_refused(&m->notices, c->target.host, c->target.port, d.text);
-	wr_open(&m->wr, MSG_DIAL, c->num);
-	msg_put_dial(&m->wr, &d);
-	conn_table_del(&m->conns, c);
-	return worker_send(m);
-}
-
-static int dial_allow(struct monitor *m, struct conn *c, struct judged *j)
-{
-	const struct msg_dial d = { .mask = j->mask };
-
-	c->allowed = calloc(j->n, sizeof(*c->allowed));
-	if (!c->allowed) {
-		j->reason = REASON_INTERNAL;
-		return dial_refuse(m, c, j);
-	}
-	memcpy(c->allowed, j->addr, j->n * sizeof(*c->allowed));
-	c->nallowed = (uint8_t)j->n;
-	c->state = CONN_DIALING;
-	free(c->cand);
-	c->cand = NULL;
-	wr_open(&m->wr, MSG_DIAL, c->num);
-	msg_put_dial(&m->wr, &d);
-	return worker_send(m);
-}
-
-/* A person decides about an address: what the name leads to has to be known until then. */
-static bool candidates_wait(struct monitor *m, struct conn *c, const struct msg_candidates *cand,
-			    const struct judged *j)
-{
-	if (!c->cand) {
-		c->cand = malloc(sizeof(*c->cand));
-		if (!c->cand)
-			return false;
-		*c->cand = *cand;
-	}
-	return ask_addr(m, c, j);
-}
-
-static int candidates_judge(struct monitor *m, struct conn *c, const struct msg_candidates *cand)
-{
-	struct judged j;
-
-	if (c->flags & VERDICT_UPSTREAM)
-		judge_upstream(cand->addr, cand->n, &j);
-	else
-		judge(m, &c->target, &c->match, c, cand->addr, cand->n, &j);
-	if (j.n == 0 && j.asked.family) {
-		if (candidates_wait(m, c, cand, &j))
-			return 0;
-		judge(m, &c->target, &c->match, c, cand->addr, cand->n, &j);
-	}
-	return j.n > 0 ? dial_allow(m, c, &j) : dial_refuse(m, c, &j);
-}
-
-int verdict_candidates(struct monitor *m, struct conn *c, const struct msg_candidates *cand)
-{
-	if (c->cut)
-		return 0; /* it crossed the CUT: the worker waits for no DIAL any more */
-	if (c->question)
-		return -EBADMSG; /* an honest worker says them once */
-	return candidates_judge(m, c, cand);
-}
-
 int verdict_resume(struct monitor *m, struct conn *c)
 {
 	struct request q = { .num = c->num,
@@ -594,112 +408,4 @@ void verdict_abandon(struct monitor *m, struct conn *c, enum reason reason)
 						  c->target.port, reason, c->match.rule, NULL });
 	else
 		record_end(m, c, NULL, reason);
-}
-
-static bool among(const struct addr *list, size_t n, const struct addr *a)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (addr_eq(&list[i], a))
-			return true;
-	}
-	return false;
-}
-
-static bool may_dial(struct monitor *m, const struct conn *c, const struct policy_match *match,
-		     const struct addr *a)
-{
-	const struct policy_rule *by = NULL;
-
-	enum reason r = policy_judge_addr(m->policy, &c->target, match, a, monitor_is_own(m, a),
-					  &by);
-
-	/* what a person has to be asked about was answered when it was dialled, or the rule is new */
-	return r == REASON_NONE || r == REASON_ASK;
-}
-
-static int cut(struct monitor *m, struct conn *c)
-{
-	c->cut = true;
-	wr_open(&m->wr, MSG_CUT, c->num);
-	return worker_send(m);
-}
-
-/* An honest worker that was told something else before dials what is refused now: that is cut, and
- * only what it could never have been told is a lie. */
-int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
-{
-	bool is_old = c->cut || c->epoch != m->epoch, ok;
-
-	if (c->allowed) {
-		if (!among(c->allowed, c->nallowed, a))
-			return -EBADMSG;
-	} else if (c->state != CONN_ALLOWED || addr_class_of(a) != ADDR_PUBLIC) {
-		return -EBADMSG;
-	}
-	ok = c->cut || (c->allowed && !is_old) ||
-	     (c->forward ? forward_judge(m, c->forward, &c->match) : may_dial(m, c, &c->match, a));
-	if (!ok && !is_old)
-		return -EBADMSG;
-	c->addr = *a;
-	c->state = CONN_OPEN;
-	conn_table_dialed(&m->conns, c);
-	free(c->allowed);
-	c->allowed = NULL;
-	c->nallowed = 0;
-	return ok ? 0 : cut(m, c);
-}
-
-/* ---- again ---- */
-
-static bool still_allowed(struct monitor *m, const struct conn *c, struct policy_match *match)
-{
-	if (c->forward)
-		return forward_judge(m, c->forward, match);
-	policy_match(m->policy, &c->target, match);
-	if (match->verdict == POLICY_DENY)
-		return false;
-	if (c->state == CONN_OPEN)
-		return may_dial(m, c, match, &c->addr);
-	for (size_t i = 0; i < c->nallowed; i++) {
-		if (may_dial(m, c, match, &c->allowed[i]))
-			return true;
-	}
-	return !c->allowed; /* no answer is in hand yet */
-}
-
-struct again {
-	struct monitor *m;
-	size_t cut;
-	int result;
-};
-
-/* The rule that a connection remembers goes with its policy: it is replaced here in any case. */
-static void judge_again(void *arg, struct conn *c)
-{
-	struct again *g = arg;
-	struct policy_match match;
-
-	if (c->cut)
-		return;
-	if (still_allowed(g->m, c, &match) || c->state == CONN_ASKED) {
-		c->match = match; /* who waits for a person: questions_again() */
-		return;
-	}
-	question_leave(g->m, c);
-	c->match = (struct policy_match){ .verdict = POLICY_DENY, .reason = REASON_CUT };
-	g->cut++;
-	if (cut(g->m, c) < 0)
-		g->result = -EBADMSG;
-}
-
-size_t verdict_again(struct monitor *m)
-{
-	struct again g = { .m = m };
-
-	conn_table_each(&m->conns, judge_again, &g);
-	if (questions_again(m) < 0)
-		g.result = -EBADMSG;
-	if (g.result < 0)
-		worker_lost(m, NULL);
-	return g.cut;
 }

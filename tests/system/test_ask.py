@@ -242,20 +242,20 @@ def test_what_cannot_be_kept_leaves_the_question_open(user):
 def test_e7_nothing_is_looked_up_or_dialled_before_the_answer(user):
     at = user.world.dns.mark()
     with user.world.capture() as cap, user.sandbox() as sb:
-        cap.seen()
-        cap.tries.clear()
+        def outside():	# but for the capture's own marks
+            return {t for t in cap.seen() if t[1] != "127.0.0.1"}
         begin(sb, ONE)
         q = user.question(sb)
         assert (q["host"], q["port"], q["waiting"], q["rule"]) == (ONE, 7000, 1, "--ask: ask *:*")
         assert q["client"] == {"pid": sb.py_pid, "exe": os.path.realpath(PYTHON), "argv0": PYTHON}, q
         assert user.say(sb, verb="list")["connections"][0]["state"] == "asked"
         time.sleep(0.3)
-        assert cap.seen() == set() and user.world.dns.names(at) == []
+        assert outside() == set() and user.world.dns.names(at) == []
         user.answer(sb, q, "deny")
         assert sb.answer()[0] == 403
-        assert cap.seen() == set() and user.world.dns.names(at) == []
+        assert outside() == set() and user.world.dns.names(at) == []
         assert ask_and(user, sb, ONE, "once")[0] == 200
-        assert ("tcp", "93.184.216.34", 7000) in cap.seen()
+        assert ("tcp", "93.184.216.34", 7000) in outside()
 
 
 def test_e7_forty_connections_are_one_question(user):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: ISC
 """Questions on the sandbox's own terminal (SPEC 8; E7): one line, keys that never reach the command."""
 import re
+import subprocess
 import time
 
 import pytest
 
 from origins.tcp import echo
 from terminals import Terminal
+from test_clients import A, index, net  # noqa: F401  pylint: disable=unused-import
 from world import BIN, PYTHON
 
 ONE, TWO = "allowed.example.org", "other.example.org"
@@ -160,11 +162,13 @@ s.recv(12); t.join(); print("all", flush=True)
 """
     with Terminal(w, BIN, "run", "-q", "--ask", "*:*", "--", PYTHON, "-c", code) as t:
         t.see(QUESTION)
-        before = t.before
+        text = t.before + t.after
         time.sleep(0.3)
         t.send("o")
         t.see(b"all\r\n")
-        seen = re.findall(rb"line (\d+)", before + t.before)
+        # the question may stand in the middle of a line
+        text = re.sub(rb"\x1b7\x1b\[33;1H.*?\x1b8", b"", text + t.before, flags=re.S)
+        seen = re.findall(rb"line (\d+)", text)
         assert seen == [b"%d" % i for i in range(2000)]
 
 
@@ -212,3 +216,51 @@ def test_nobody_is_asked_in_the_background(w):
         t.send(f"{BIN} run --ask '*:*' -- curl -s http://{ONE}/ </dev/null & sleep 1; echo wait''ed\n")
         t.see("waited")
         assert b"[o]nce" not in t.before and b"weir approve" in t.before, t.before
+
+
+def test_weir_proxy_asks_on_its_terminal(w):
+    with Terminal(w, BIN, "proxy", "-q", "--listen", "127.0.0.1:0", "--ask", "*:*") as t:
+        url = t.see(rb"(http://weir:\S+)\r\n").group(1).decode()
+        for key, status in (("o", b"200"), ("d", b"403")):
+            p = subprocess.Popen(w.enter() + ["curl", "-s", "-o", "/dev/null", "-w", "%{http_connect}", "-p",
+                                              "--max-time", "10", "-x", url, f"http://{ONE}:7000/"],
+                                 stdout=subprocess.PIPE, env=w.env("/nonexistent"))
+            t.see(rb"weir: (\S+:\d+)\?[^\n]*\[o\]nce \[s\]andbox \[d\]eny ")
+            t.send(key)
+            # the origin echoes the request, which is no answer to curl
+            assert p.communicate(timeout=15)[0] == status
+        t.sendintr()
+        assert t.end() == 0
+
+
+# ---- a person's session ----
+
+@pytest.mark.clients
+def test_a_session_pip_asks_and_the_redirect_to_a_second_host_asks_once_more(index):
+    """weir shell --ask '*': for this sandbox, install completes; a no shows, with the reason"""
+    install = (f"{PYTHON} -m pip install --disable-pip-version-check --no-cache-dir --no-input --progress-bar off "
+               f"--cert /etc/ssl/certs/ca-certificates.crt -i https://{A}/simple --retries 0 weirtestpkg --target ")
+    env = {"PIP_CONFIG_FILE": "/dev/null", "SHELL": "/bin/bash"}
+    with Terminal(index, BIN, "shell", "--preset", "none", "--ask", "*", "--env", "PIP_CONFIG_FILE=/dev/null", env=env) as t:
+        t.see("(weir) ")
+        t.line(install.replace("--retries 0", "--retries 1") + "refused")
+        assert b"(python3" in t.see(rb"weir: %b:443[^\n]*\[o\]nce" % A.encode()).group(0)
+        t.send("d")
+        t.see("is not allowed: a person was asked and said no")
+        t.see("403 Forbidden")
+        t.see(rb"weir: %b:443[^\n]*\[o\]nce" % A.encode())	# pip tries again
+        t.send("d")
+        t.see("(weir) ")
+        t.line(install + "out; echo sta''tus $?")
+        t.see(rb"weir: %b:443[^\n]*\[o\]nce" % A.encode())
+        t.send("s")
+        t.see(rb"weir: files\.example\.com:443[^\n]*\[o\]nce")
+        t.send("s")
+        t.see("Successfully installed weirtestpkg-1.0")
+        t.see("status 0")
+        t.line(install + "again; echo sta''tus $?")	# both hosts are known to this sandbox
+        t.see("Successfully installed weirtestpkg-1.0")
+        assert b"[o]nce" not in t.before
+        t.see("status 0")
+        t.line("exit")
+        assert t.end() == 0
