@@ -50,7 +50,7 @@ static uint16_t port_of(int fd)
 		struct sockaddr sa;
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
-	} at;
+	} at = { .v6 = { .sin6_family = AF_UNSPEC } };
 	socklen_t len = sizeof(at);
 
 	if (getsockname(fd, &at.sa, &len) < 0)
