@@ -21,6 +21,7 @@ set -eu
 		postgresql:psql proxychains4:proxychains4 golang-go:go r-base-core:Rscript
 		python3-requests python3-httpx python3-aiohttp python3-websockets
 		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo
+		gdb:gdb fontconfig:fc-list python3-matplotlib texlive-latex-base:pdflatex
 		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux zsh:zsh fish:fish ksh:ksh
 		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format

@@ -55,7 +55,7 @@ BAD = [	# (line, column of the bad word, a word of the message)
     ("deny pypi.org private", 15, "private"),
     ("ask pypi.org pls", 14, "private"),
     ("ask-timeout 0", 13, "3600"),
-    ("hide ~/x always", 1, "always"),
+    ("hide ~/x always", 10, "always"),
     ("socket", 1, "path"),
     ("device gpu gpu", 12, "end"),
     ("publish 8888x", 9, "[ADDRESS:]PORT"),
