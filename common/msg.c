@@ -504,6 +504,17 @@ int msg_get_forward(struct msg_rd *r, struct msg_forward *m)
 	return rd_end(r);
 }
 
+void msg_put_trees(struct msg_wr *w, const struct msg_trees *m)
+{
+	wr_u8(w, m->n);
+}
+
+int msg_get_trees(struct msg_rd *r, struct msg_trees *m)
+{
+	m->n = rd_u8(r);
+	return rd_end(r);
+}
+
 void msg_put_route(struct msg_wr *w, const struct msg_route *m)
 {
 	wr_u8(w, m->kind);

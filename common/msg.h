@@ -55,6 +55,7 @@ enum msg_type {
 	/* shim -> monitor */
 	MSG_LISTENERS, /* 0-2 listeners, sock_diag, /proc, the pty: see struct msg_listeners */
 	MSG_FORWARD,   /* 1-2 descriptors: listeners for a reach line */
+	MSG_TREES,     /* 1-8 descriptors: overlays that the monitor makes look at the host anew */
 	MSG_SPAWNED,
 	MSG_EXECFAIL,
 	MSG_SOCKETS, /* 0-2 descriptors: unconnected sockets, IPv4 first. Monitor -> worker too */
@@ -300,6 +301,15 @@ struct msg_listeners {
 	uint8_t nlisten; /* 0-2: IPv4, IPv6 */
 	uint8_t has_diag, has_proc, has_tty;
 };
+/* TREES + @n descriptors of fspick(2), each an overlay over a tree of the host: any time before the end,
+ * as often as it takes, TREES_MAX in all. */
+#define TREES_MAX 64
+struct msg_trees {
+	uint8_t n;
+};
+void msg_put_trees(struct msg_wr *w, const struct msg_trees *m);
+int msg_get_trees(struct msg_rd *r, struct msg_trees *m);
+
 /* FORWARD + 1-2 listeners born inside: before LISTENERS, once for each reach line. */
 struct msg_forward {
 	uint8_t index; /* of the plan's reach ports */

@@ -64,6 +64,8 @@ struct child {
 	int diag, proc;
 	int pts, master, tty; /* devpts and its terminal, where one is wanted */
 	struct transparent route;
+	int picks[TREES_MAX]; /* overlays, for the monitor */
+	size_t npicks;
 	struct pipes pipes;
 };
 
@@ -472,6 +474,24 @@ static int setup_begin(struct child *c, struct err *e)
 	return pty_wanted(&c->plan->tty) ? terminal_make(c, e) : 0;
 }
 
+/* Behind the command's back: nothing waits for it. */
+static int trees_send(const struct child *c, struct err *e)
+{
+	for (size_t at = 0; at < c->npicks; at += FD_PASS_MAX) {
+		const size_t left = c->npicks - at, n = left < FD_PASS_MAX ? left : FD_PASS_MAX;
+		const struct msg_trees m = { .n = (uint8_t)n };
+		int r;
+
+		wr_open(&out, MSG_TREES, 0);
+		msg_put_trees(&out, &m);
+		if ((r = wr_send(&out, c->sock, c->picks + at, n)) < 0)
+			return err_set(e, -r, "hand the overlays to the monitor");
+		for (size_t i = at; i < at + n; i++)
+			(void)close(c->picks[i]);
+	}
+	return 0;
+}
+
 static int setup_end(struct child *c, struct err *e)
 {
 	int r;
@@ -479,7 +499,8 @@ static int setup_end(struct child *c, struct err *e)
 	if (c->pts < 0 && (r = ids_map(c->plan, e)) < 0)
 		return r;
 	stage_note("pid 1: ids mapped");
-	if ((r = tree_enter(c->plan, c->pts, network_join, c, &c->proc, e)) < 0)
+	if ((r = tree_enter(c->plan, c->pts, network_join, c, &c->proc, c->picks, &c->npicks, e)) <
+	    0)
 		return r;
 	scope_close(&c->pts);
 	stage_note("pid 1: tree entered");
@@ -642,6 +663,8 @@ static int go(const struct child *c, struct err *e)
 		return err_set(e, errno, "start the command");
 	(void)close(p->go[1]);
 	stage_note("pid 1: said go");
+	if ((r = trees_send(c, e)) < 0)
+		return r;
 	if ((r = tree_leave(e)) < 0)
 		return r;
 	stage_note("pid 1: host's tree gone");

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "common/msg.h"
+
 struct err;
 struct sandbox_plan;
 
@@ -17,10 +19,11 @@ struct sandbox_plan;
  * @pts: a devpts to mount on /dev/pts, the caller's; -1: a fresh one
  * @before: called with @arg before /sys is made: enters the network namespace that it shows
  * @proc: an O_RDONLY directory descriptor of the new /proc, the caller's
+ * @picks, @npicks: descriptors of fspick(2), the caller's: overlays that may be made to look anew
  *
  * Return: 0, or -errno with @e: the caller must end, the tree is half made */
 int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg, struct err *e),
-	       void *arg, int *proc, struct err *e);
+	       void *arg, int *proc, int picks[TREES_MAX], size_t *npicks, struct err *e);
 
 /**
  * tree_leave() - take the host's tree away, by the process that called tree_enter()
@@ -41,8 +44,10 @@ bool tree_left(void);
 struct tree {
 	const struct sandbox_plan *plan;
 	int stage, root;
-	int pts;	 /* tree_enter()'s */
-	dev_t dev;	 /* of the tmpfs */
+	int pts;	      /* tree_enter()'s */
+	dev_t dev;	      /* of the tmpfs */
+	int picks[TREES_MAX]; /* fspick(2) of the overlays over trees of the host */
+	size_t npicks;
 	dev_t home_dev;	 /* of the home directory inside: the same, unless it is kept */
 	int proc;	 /* the new /proc, O_RDONLY */
 	unsigned layers; /* made so far */

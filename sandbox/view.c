@@ -396,6 +396,18 @@ static int layer_hide(struct tree *t, const char *path, int lower, struct err *e
 	return take_fd(&layer);
 }
 
+/* For the monitor, which makes the overlay look at the host anew. Without it, names grow stale. */
+static void tree_pick(struct tree *t, const char *path)
+{
+	int fd;
+
+	if (t->npicks == TREES_MAX)
+		return;
+	fd = fspick(t->root, path + 1, FSPICK_CLOEXEC | FSPICK_SYMLINK_NOFOLLOW);
+	if (fd >= 0)
+		t->picks[t->npicks++] = fd;
+}
+
 static int grant_mount(struct tree *t, const struct plan_grant *g, struct err *e)
 {
 	SCOPED_FD int from = tree_pinned(g->path, g->fd, e);
@@ -413,8 +425,11 @@ static int grant_mount(struct tree *t, const struct plan_grant *g, struct err *e
 		return tree_bind(from, on, g->write ? SAFE : SAFE_RO, g->path, e);
 	if ((layer = layer_hide(t, g->path, from, e)) < 0)
 		return layer;
-	if ((r = tree_overlay(layer, from, on, g->path, e)) != -EINVAL)
+	if ((r = tree_overlay(layer, from, on, g->path, e)) != -EINVAL) {
+		if (r == 0)
+			tree_pick(t, g->path);
 		return r;
+	}
 	/* never by a bind mount: its sockets, FIFOs and credentials would be the host's */
 	(void)err_set(e, 0, "'%s' cannot be shared read-only", g->path);
 	(void)err_why(
@@ -543,7 +558,7 @@ int tree_leave(struct err *e)
 }
 
 int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg, struct err *e),
-	       void *arg, int *proc, struct err *e)
+	       void *arg, int *proc, int picks[TREES_MAX], size_t *npicks, struct err *e)
 {
 	static const struct {
 		int (*make)(struct tree *, struct err *);
@@ -575,5 +590,7 @@ int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg
 		return r;
 	}
 	*proc = t.proc;
+	memcpy(picks, t.picks, sizeof(t.picks));
+	*npicks = t.npicks;
 	return 0;
 }

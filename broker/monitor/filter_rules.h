@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <termios.h>
 
@@ -87,6 +88,11 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(ftruncate),         ANY,                 "take a half-written audit record back" },
 	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit, a policy file" },
 	{ SCMP_SYS(clock_nanosleep),   ANY,                 "between two tries for the audit lock" },
+
+	/* overlays */
+	{ SCMP_SYS(fsconfig),          WHEN(ARG_LOW32(1, FSCONFIG_SET_FLAG)), "an overlay stays read-only" },
+	{ SCMP_SYS(fsconfig),          WHEN(ARG_LOW32(1, FSCONFIG_CMD_RECONFIGURE)), "it forgets names that "
+							    "the host may have changed" },
 
 	/* the control socket */
 	{ SCMP_SYS(accept4),           ANY,                 "take a client" },

@@ -20,6 +20,7 @@
 #include "broker/monitor/signals.h"
 #include "broker/monitor/state.h"
 #include "broker/monitor/status.h"
+#include "broker/monitor/trees.h"
 #include "broker/monitor/workers.h"
 #include "common/err.h"
 #include "common/scope.h"
@@ -180,6 +181,7 @@ static int on_stopped(struct monitor *m, struct rx *rx)
 }
 
 #define BEFORE_COMMAND (IN(SHIM_NEW) | IN(SHIM_LISTENING))
+#define WITH_TREES (BEFORE_COMMAND | IN(SHIM_RUNNING))
 #define EXECFAIL_MAX (1 + 1 + 4 + 2 + 511 + 2 + 255 + 2 + 255)
 
 /* clang-format off */
@@ -187,6 +189,7 @@ static const struct msg_rule rules[] = {
 	/* type          shim is in        connection     bytes             fds   handler */
 	{ MSG_LISTENERS, IN(SHIM_NEW),     IN(CONN_NONE), 4, 4,             0, 5, on_listeners },
 	{ MSG_FORWARD,   IN(SHIM_NEW),     IN(CONN_NONE), 1, 1,             1, 2, forward_taken },
+	{ MSG_TREES,     WITH_TREES,       IN(CONN_NONE), 1, 1,             1, 8, trees_taken },
 	{ MSG_ROUTE,     IN(SHIM_LISTENING), IN(CONN_NONE), 1, 1,           1, 8, on_route },
 	{ MSG_SPAWNED,   BEFORE_COMMAND,   IN(CONN_NONE), 4, 4,             0, 0, on_spawned },
 	{ MSG_EXECFAIL,  BEFORE_COMMAND,   IN(CONN_NONE), 12, EXECFAIL_MAX, 0, 0, on_execfail },

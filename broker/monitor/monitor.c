@@ -28,6 +28,7 @@
 #include "broker/monitor/signals.h"
 #include "broker/monitor/state.h"
 #include "broker/monitor/status.h"
+#include "broker/monitor/trees.h"
 #include "broker/monitor/verdict.h"
 #include "broker/monitor/workers.h"
 #include "common/err.h"
@@ -133,6 +134,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	ask_line_init(&m->line);
 	live_init(m);
 	masks_init(m);
+	trees_init(m);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = m->names_fd = -1;
@@ -166,6 +168,7 @@ void monitor_free(struct monitor *m)
 	control_stop(m);
 	live_free(m);
 	masks_stop(m);
+	trees_free(m);
 	repo_free(m->repo);
 	cgroup_remove(&m->cgroup);
 	entry_remove(&m->entry);

@@ -40,6 +40,7 @@ static const char *const names[] = {
 	[MSG_HALF] = "HALF",
 	[MSG_ORPHAN] = "ORPHAN",     [MSG_WHO] = "WHO",
 	[MSG_FORWARD] = "FORWARD",
+	[MSG_TREES] = "TREES",
 	[MSG_WANT] = "WANT",
 	[MSG_STOPPED] = "STOPPED",
 	[MSG_RESUME] = "RESUME",

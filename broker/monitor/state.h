@@ -80,6 +80,13 @@ struct masks {
 	char **paths; /* the plan's own strings */
 };
 
+/** struct trees - overlays that are made to look anew; trees.c */
+struct trees {
+	int fd[TREES_MAX];
+	size_t n;
+	ev_timer timer;
+};
+
 struct monitor {
 	struct run *run;
 	struct ev_loop *loop;
@@ -94,6 +101,7 @@ struct monitor {
 	uint32_t epoch;	       /* grows when a verdict given before may no longer hold */
 	struct live live;
 	struct masks masks;
+	struct trees trees;
 	struct entry entry;
 	struct control control;
 

@@ -195,3 +195,35 @@ def test_a_directory_with_mounts_below_it_is_taken_apart(fresh):
     assert ".netrc" not in r.text and "gh" not in r.text.split(), r
     w.write(f"{w.home}/.netrc", SECRET)
     subprocess.run([*enter, "umount", f"{w.home}/disk"], check=True)
+
+
+@pytest.mark.parametrize("view", ["project", "host"])
+def test_what_the_host_replaces_or_makes_is_seen_after_a_moment(fresh, view):
+    """an overlay remembers names: the monitor makes it look again"""
+    w, data = fresh, f"{fresh.home}/data"
+    w.write(f"{data}/replaced", "old\n")
+    w.write(f"{data}/.netrc", SECRET)
+    with w.inside("--view", view, "-r", data, "--hide", f"{data}/.netrc") as sb:
+        procs = sb.procs()
+        fds = len(os.listdir(f"/proc/{procs.monitor}/fd")) if IS_ROOT else 0
+        assert sb.py("result = open(p + '/replaced').read(), os.path.exists(p + '/later')",
+                     p=data) == ("old\n", False)
+        w.write(f"{data}/new", "new\n")
+        os.replace(w.path(f"{data}/new"), w.path(f"{data}/replaced"))
+        w.write(f"{data}/later", "later\n")
+        w.write(f"{data}/.netrc.new", SECRET)
+        os.replace(w.path(f"{data}/.netrc.new"), w.path(f"{data}/.netrc"))
+        got = sb.py("""
+            end = time.monotonic() + 20
+            while time.monotonic() < end:
+                try:
+                    result = open(p + "/replaced").read(), open(p + "/later").read()
+                    if result[0] == "new\\n": break
+                except OSError as e:
+                    result = str(e)
+                time.sleep(0.1)
+            result = result, os.path.lexists(p + "/.netrc")
+        """, p=data)
+        assert got == (("new\n", "later\n"), False)
+        assert not IS_ROOT or len(os.listdir(f"/proc/{procs.monitor}/fd")) <= fds + 2
+        assert sb.close().status == 0
