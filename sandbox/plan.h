@@ -66,7 +66,7 @@ struct plan_mask {
 #define PLAN_NETS_MAX 64
 #define PLAN_PORTS_MAX 24
 #define PLAN_MACHINE_ID_LEN 32
-#define PLAN_OWN_PROCESSES 2 /* of the sandbox, not of the command: pid 1 and the keeper */
+#define PLAN_OWN_PROCESSES 2   /* of the sandbox, not of the command: pid 1 and the keeper */
 #define SANDBOX_KEEPER_PID "2" /* what getppid(2) says in CMD: pid 1 forks the keeper first */
 
 struct sandbox_plan {

@@ -16,7 +16,7 @@
 #include "common/scope.h"
 
 #define PTY_READ_BYTES 4095 /* what one read gives at most: N_TTY_BUF_SIZE less one */
-#define ROUNDS 16 /* reads of the command's output before anybody else has a turn */
+#define ROUNDS 16	    /* reads of the command's output before anybody else has a turn */
 #define DRAIN_ROUNDS 256
 #define WRITE_MS 100 /* for a terminal that is slow to take what the monitor itself writes */
 

@@ -24,8 +24,8 @@ struct pty_relay {
 	int master; /* -1: none any more */
 	struct pty_end in, out;
 	ev_io master_in, master_out, keys, screen;
-	bool idle;	/* nothing was there to read */
-	bool ending;	/* pty_relay_ending() */
+	bool idle;		     /* nothing was there to read */
+	bool ending;		     /* pty_relay_ending() */
 	bool reads;		     /* keys are wanted */
 	bool (*may_read)(void *arg); /* asked before each read of keys */
 	bool at_line_start;	     /* the last key was the end of a line, or there was none */
