@@ -636,6 +636,7 @@ static void nursery_reap(const struct monitor *m)
 
 static void finish(struct monitor *m, int status)
 {
+	bool is_over;
 	uint64_t lost;
 	int why;
 
@@ -660,10 +661,11 @@ static void finish(struct monitor *m, int status)
 	stage_note("monitor: audit closed");
 	nursery_reap(m);
 	/* the command line may now run the command without a sandbox: then it has not ended */
-	if (!m->err || !m->err->unavailable ||
-	    policy_unavailable(m->run->policy) == UNAVAILABLE_ERROR)
+	is_over = !m->err || !m->err->unavailable ||
+		  policy_unavailable(m->run->policy) == UNAVAILABLE_ERROR;
+	if (is_over)
 		status_exited(m, status);
-	signals_stop(m);
+	signals_stop(m, is_over);
 }
 
 static int run(struct monitor *m, struct err *e)
@@ -697,7 +699,7 @@ int monitor_main(struct run *r, struct err *e)
 			r->sandbox_explain(e);
 		finish(m, status);
 	} else {
-		signals_stop(m);
+		signals_stop(m, false);
 	}
 	monitor_free(m);
 	free(m);

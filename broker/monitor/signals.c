@@ -162,8 +162,13 @@ void signals_start(struct monitor *m)
 	}
 }
 
-void signals_stop(struct monitor *m)
+void signals_stop(struct monitor *m, bool is_over)
 {
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	if (is_over)
+		(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(m->sig); i++)
 		ev_signal_stop(m->loop, &m->sig[i]);
 	ev_timer_stop(m->loop, &m->term_timer);

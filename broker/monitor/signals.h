@@ -23,7 +23,9 @@ void signals_deadline(struct monitor *m);
 void signals_stoppable(struct monitor *m, bool on);
 /** signals_flush() - send what waits, as far as the shim takes it */
 void signals_flush(struct monitor *m);
-/** signals_stop() - as before signals_ignore() and signals_start() */
-void signals_stop(struct monitor *m);
+/** signals_stop() - as before signals_ignore() and signals_start()
+ * @is_over: the exit status is known and nothing but the exit follows: what comes now is too late to
+ *	     change it, and stays blocked */
+void signals_stop(struct monitor *m, bool is_over);
 
 #endif
