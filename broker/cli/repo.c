@@ -287,11 +287,11 @@ static char *config_worktree(char *text)
 /* A submodule's git directory, or a separate one, names its working tree in its config. */
 static bool names_tree(const struct repo *r, int dir, const char *path)
 {
-	SCOPED_FREE char *text = malloc(CONFIG_MAX);
+	static char text[CONFIG_MAX];
 	char real[PATH_MAX];
 	const char *tree;
 
-	if (!text || text_read(dir, "config", text, CONFIG_MAX) < 0)
+	if (text_read(dir, "config", text, sizeof(text)) < 0)
 		return false;
 	tree = config_worktree(text);
 	return tree && resolve(path, tree, real) && str_eq(real, r->project);

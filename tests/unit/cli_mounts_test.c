@@ -46,6 +46,40 @@ static void a_mount_below_is_found_by_its_name(void **state)
 	}
 }
 
+static const char twice[] = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+			    "23 22 8:1 /home/u/proj/conf /home/u/.config/weir rw - ext4 /dev/sda1 rw\n"
+			    "24 22 8:2 / /data rw - ext4 /dev/sdb1 rw\n"
+			    "25 22 8:2 /u /home/u/far rw - ext4 /dev/sdb1 rw\n"
+			    "26 22 0:9 / /home/u/tmp rw - tmpfs tmpfs rw\n";
+
+static const struct {
+	const char *name, *a, *b;
+	int want;
+} overlaps[] = {
+	{ "above what is shown elsewhere", "/home/u/proj", "/home/u/.config/weir", 1 },
+	{ "the very directory", "/home/u/proj/conf", "/home/u/.config/weir", 1 },
+	{ "below it", "/home/u/proj/conf/x", "/home/u/.config/weir", 1 },
+	{ "beside it", "/home/u/proj/src", "/home/u/.config/weir", 0 },
+	{ "a name that begins alike", "/home/u/proj/conf2", "/home/u/.config/weir", 0 },
+	{ "a second disk's directory", "/data/u/x", "/home/u/far", 1 },
+	{ "the same path of another disk", "/data/home/u/proj", "/home/u/.config/weir", 0 },
+	{ "another file system", "/home/u/tmp", "/home/u/.config/weir", 0 },
+	{ "on one mount", "/home/u", "/home/u/proj", 1 },
+};
+
+static void a_directory_that_is_mounted_twice_is_one(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(overlaps); i++) {
+		struct mounts m = { .text = strdup(twice) };
+		int r = mounts_overlap(&m, overlaps[i].a, overlaps[i].b);
+
+		if (r != overlaps[i].want || mounts_overlap(&m, overlaps[i].b, overlaps[i].a) != r)
+			fail_msg("%s: %d", overlaps[i].name, r);
+		mounts_free(&m);
+	}
+}
+
 static void a_line_without_a_mount_point_is_an_error(void **state)
 {
 	struct mounts m = { .text = strdup("22 1 8:1\n") };
@@ -74,6 +108,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_mount_below_is_found_by_its_name),
+		cmocka_unit_test(a_directory_that_is_mounted_twice_is_one),
 		cmocka_unit_test(a_line_without_a_mount_point_is_an_error),
 		cmocka_unit_test(this_machine_has_mounts_below_its_root),
 	};
