@@ -1,47 +1,51 @@
 /* SPDX-License-Identifier: ISC */
-/* broker/monitor/audit.c - the audit log: JSON Lines, one write per record.
- * Hosts were typed by strangers: jansson escapes them, and only ASCII leaves here. The file is
- * shared with other monitors of the user: every write happens under an OFD lock on audit.lock,
- * which may be held by a process that is stopped, so nothing waits for it without bound.
- * Memory: one line buffer and AUDIT_QUEUE_MAX lines. */
+/* broker/monitor/audit.c - the audit log: records, and those that wait to be written.
+ * Hosts were typed by strangers: what is not plainly safe is escaped by jansson, and only ASCII leaves
+ * here. A record waits as an object whose brace is open; "seq", "prev" and "hash" are put when it is
+ * written, because other sandboxes write the same chain.
+ * Memory: one buffer for what waits, which grows to AUDIT_QUEUE_MAX records while the lock is held by
+ * another, and one for a write. */
 #include "broker/monitor/audit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "broker/monitor/audit_file.h"
+#include "broker/monitor/json_line.h"
 #include "common/err.h"
 #include "common/escape.h"
 #include "common/scope.h"
 #include "policy/policy.h"
 
-struct line {
-	STAILQ_ENTRY(line) link;
-	size_t len;
-	char text[];
-};
+#define WAIT_BYTES (4 * AUDIT_RECORD_MAX) /* of what waits; more only while the lock is not had */
+#define OUT_BYTES (8 * AUDIT_RECORD_MAX)  /* of one write */
+#define TURN_MAX 64			  /* records that wait for the end of a turn */
+#define SEQ_BYTES 28			  /* ,"seq": and its digits */
+#define BODY_MAX (AUDIT_RECORD_MAX - CHAIN_BYTES - SEQ_BYTES - 1)
 
 struct audit {
-	const char *sandbox, *name;
-	bool off, dirty, torn;
+	const char *sandbox;
+	bool off;
 	bool decided; /* there is a record besides those of the start and the end of the run */
-	bool busy; /* the lock was not had the last time: nobody waits for it again until it is */
-	int fd, lock;
-	uint64_t seq, lost, generation;
-	int why; /* errno of the first loss */
-	STAILQ_HEAD(, line) queue;
-	size_t queued;
+	struct audit_file file;
+	uint64_t seq, lost, lost_told, generation;
+	int why;    /* errno of the first loss */
+	char *wait; /* lines without their ends, each with a LF */
+	size_t wait_len, wait_room, queued;
+	char *out;
+	size_t out_len, out_lines;
+	struct json_line who; /* "sandbox" and "name", as every record has them */
+	char who_text[256];
+	time_t second;
+	char second_text[32]; /* the same in words */
 };
 
-/* ---- the file ---- */
+/* ---- life ---- */
 
 struct audit *audit_new(const char *sandbox, const char *name, bool off)
 {
@@ -49,235 +53,33 @@ struct audit *audit_new(const char *sandbox, const char *name, bool off)
 
 	if (!a)
 		return NULL;
+	audit_file_init(&a->file);
 	a->sandbox = sandbox;
-	a->name = name;
 	a->off = off;
-	a->fd = a->lock = -1;
-	STAILQ_INIT(&a->queue);
-	return a;
-}
-
-/* Make every directory above the last '/' of @path that does not exist, for the user alone. */
-static int parents_make(const char *path, struct err *e)
-{
-	char dir[PATH_MAX];
-	size_t len = strlen(path);
-
-	if (len >= sizeof(dir))
-		return err_set(e, ENAMETOOLONG, "audit file '%s'", path);
-	memcpy(dir, path, len + 1);
-	for (char *c = dir + 1; *c; c++) {
-		if (*c != '/')
-			continue;
-		*c = '\0';
-		if (mkdir(dir, 0700) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
-			return err_set(e, errno, "create directory '%s'", dir);
-		*c = '/';
-	}
-	return 0;
-}
-
-static int dir_open(const char *path, struct err *e)
-{
-	char dir[PATH_MAX];
-	const char *slash = strrchr(path, '/');
-	size_t len = slash ? (size_t)(slash - path) : 0;
-	SCOPED_FD int fd = -1;
-	struct stat st;
-
-	if (len >= sizeof(dir))
-		return err_set(e, ENAMETOOLONG, "audit file '%s'", path);
-	(void)snprintf(dir, sizeof(dir), "%.*s", (int)len, path);
-	if (len == 0)
-		(void)snprintf(dir, sizeof(dir), "%s", slash ? "/" : ".");
-	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(e, errno, "open directory '%s'", dir);
-	if (fstat(fd, &st) < 0)
-		return err_set(e, errno, "stat '%s'", dir);
-	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return err_set(e, 0, "directory '%s' belongs to another user", dir);
-	if ((st.st_mode & 022) && !(st.st_mode & S_ISVTX))
-		return err_set(e, 0, "directory '%s' can be written by others", dir);
-	return take_fd(&fd);
-}
-
-/* O_NONBLOCK: a FIFO that somebody put there must not hold the launch. */
-static int file_open(int dir, const char *base, const char *path, int flags, struct err *e)
-{
-	SCOPED_FD int fd = openat(
-		dir, base, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
-	struct stat st;
-
-	if (fd < 0)
-		return err_set(e, errno, "open '%s'", path);
-	if (fstat(fd, &st) < 0)
-		return err_set(e, errno, "stat '%s'", path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(e, 0, "'%s' is not a regular file", path);
-	if (st.st_uid != geteuid())
-		return err_set(e, 0, "'%s' belongs to another user", path);
-	if (st.st_nlink != 1)
-		return err_set(e, 0, "'%s' has more than one name", path);
-	if (st.st_mode & 022)
-		return err_set(e, 0, "'%s' can be written by others", path);
-	return take_fd(&fd);
+	a->who = (struct json_line){ .buf = a->who_text, .room = sizeof(a->who_text) };
+	JL_TEXT(&a->who, "sandbox", sandbox);
+	JL_TEXT(&a->who, "name", name);
+	a->out = malloc(OUT_BYTES);
+	a->wait = malloc(WAIT_BYTES);
+	a->wait_room = WAIT_BYTES;
+	if (a->out && a->wait && !a->who.bad)
+		return a;
+	audit_free(a);
+	return NULL;
 }
 
 int audit_open(struct audit *a, const char *path, struct err *e)
 {
-	const char *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path;
-	SCOPED_FD int dir = -1, fd = -1, lock = -1;
-	int r;
+	int r = audit_file_open(&a->file, path, e);
 
-	if (*base == '\0')
-		return err_set(e, 0, "audit file '%s' names a directory", path);
-	if (str_eq(base, AUDIT_LOCK_NAME))
-		return err_set(e, 0, "audit file '%s' is the name of its own lock", path);
-	dir = dir_open(path, e);
-	if (dir == -ENOENT) {
-		r = parents_make(path, e);
-		if (r < 0)
-			return r;
-		dir = dir_open(path, e);
-	}
-	if (dir < 0)
-		return dir;
-	lock = file_open(dir, AUDIT_LOCK_NAME, AUDIT_LOCK_NAME, O_RDWR, e);
-	if (lock < 0)
-		return err_in(e, "audit lock beside '%s'", path);
-	fd = file_open(dir, base, path, O_RDWR | O_APPEND, e);
-	if (fd < 0)
-		return err_in(e, "audit file");
-	a->fd = take_fd(&fd);
-	a->lock = take_fd(&lock);
-	return 0;
-}
-
-/* ---- the lock ---- */
-
-static int lock_try(int fd)
-{
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-	return fcntl(fd, F_OFD_SETLK, &l) < 0 ? -errno : 0;
-}
-
-static void lock_drop(int fd)
-{
-	struct flock l = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
-
-	(void)fcntl(fd, F_OFD_SETLK, &l);
-}
-
-static long ms_since(const struct timespec *t0)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (t.tv_sec - t0->tv_sec) * 1000 + (t.tv_nsec - t0->tv_nsec) / 1000000;
-}
-
-static int lock_take(int fd, long wait_ms)
-{
-	static const struct timespec nap = { .tv_nsec = 1000000 };
-	struct timespec t0;
-	int r = lock_try(fd);
-
-	if (r == 0 || wait_ms == 0)
-		return r;
-	(void)clock_gettime(CLOCK_MONOTONIC, &t0);
-	while ((r == -EAGAIN || r == -EACCES) && ms_since(&t0) < wait_ms) {
-		(void)nanosleep(&nap, NULL);
-		r = lock_try(fd);
-	}
+	if (r < 0)
+		audit_file_close(&a->file);
 	return r;
 }
 
-/* ---- one write; the lock is held ---- */
-
-/* A write that stopped half way (the disk is full) is taken back, so that the next line of
- * whoever comes next is a line. Where it cannot be, the tear is closed with a newline first. */
-static void line_take_back(struct audit *a, size_t n)
+void audit_generation(struct audit *a, uint64_t generation)
 {
-	off_t end = lseek(a->fd, 0, SEEK_CUR);
-
-	if (end < (off_t)n || ftruncate(a->fd, end - (off_t)n) < 0)
-		a->torn = true;
-}
-
-static int line_put(struct audit *a, const char *text, size_t len)
-{
-	ssize_t n;
-
-	if (a->torn) {
-		if (write(a->fd, "\n", 1) != 1)
-			return -(errno ? errno : EIO);
-		a->torn = false;
-	}
-	do {
-		n = write(a->fd, text, len);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	if ((size_t)n < len) {
-		line_take_back(a, (size_t)n);
-		return -ENOSPC;
-	}
-	a->dirty = true;
-	return 0;
-}
-
-static void lose(struct audit *a, uint64_t n, int why)
-{
-	if (a->lost == 0)
-		a->why = why;
-	a->lost += n;
-}
-
-static void queue_write(struct audit *a)
-{
-	struct line *l;
-
-	while ((l = STAILQ_FIRST(&a->queue))) {
-		int r = line_put(a, l->text, l->len);
-
-		if (r < 0)
-			lose(a, 1, -r);
-		STAILQ_REMOVE_HEAD(&a->queue, link);
-		a->queued--;
-		free(l);
-	}
-}
-
-static void queue_add(struct audit *a, const char *text, size_t len)
-{
-	struct line *l = a->queued < AUDIT_QUEUE_MAX ? malloc(sizeof(*l) + len) : NULL;
-
-	if (!l) {
-		lose(a, 1, EAGAIN);
-		return;
-	}
-	l->len = len;
-	memcpy(l->text, text, len);
-	STAILQ_INSERT_TAIL(&a->queue, l, link);
-	a->queued++;
-}
-
-size_t audit_queued(const struct audit *a)
-{
-	return a->queued;
-}
-
-size_t audit_retry(struct audit *a)
-{
-	if (a->queued > 0 && lock_try(a->lock) == 0) {
-		a->busy = false;
-		queue_write(a);
-		lock_drop(a->lock);
-	}
-	return a->queued;
+	a->generation = generation;
 }
 
 /* ---- a record ---- */
@@ -293,146 +95,354 @@ json_t *audit_text(const char *s)
 	return json_string(safe);
 }
 
-static void text_set(json_t *o, const char *key, const char *s)
+static void second_text(time_t now, char *buf, size_t room)
 {
-	if (s)
-		(void)json_object_set_new(o, key, audit_text(s));
-}
+	struct tm tm;
 
-static void int_set(json_t *o, const char *key, uint64_t v)
-{
-	(void)json_object_set_new(o, key, json_integer((json_int_t)v));
+	*buf = '\0';
+	if (gmtime_r(&now, &tm))
+		(void)strftime(buf, room, "%Y-%m-%dT%H:%M:%S", &tm);
 }
 
 const char *audit_time(char buf[AUDIT_TIME_MAX])
 {
 	struct timespec now;
-	struct tm tm;
-	size_t n;
+	char second[32];
 
-	buf[0] = '\0';
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	if (!gmtime_r(&now.tv_sec, &tm))
-		return buf;
-	n = strftime(buf, AUDIT_TIME_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(buf + n, AUDIT_TIME_MAX - n, ".%06ldZ", now.tv_nsec / 1000);
+	second_text(now.tv_sec, second, sizeof(second));
+	(void)snprintf(buf, AUDIT_TIME_MAX, "%s.%06ldZ", second, now.tv_nsec / 1000);
 	return buf;
 }
 
-void audit_generation(struct audit *a, uint64_t generation)
+/* The same; the words of a second are made once. */
+static void time_put(struct audit *a, struct json_line *l)
 {
-	a->generation = generation;
+	char us[] = ".000000Z\"";
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (now.tv_sec != a->second) {
+		second_text(now.tv_sec, a->second_text, sizeof(a->second_text));
+		a->second = now.tv_sec;
+	}
+	for (long n = now.tv_nsec / 1000, i = 6; i > 0; i--, n /= 10)
+		us[i] = (char)('0' + n % 10);
+	JL_PUT(l, ",\"ts\":\"");
+	jl_put(l, a->second_text, strlen(a->second_text));
+	JL_PUT(l, us);
 }
 
-static void rule_set(json_t *o, const struct policy_rule *r)
+static void rule_put(struct json_line *l, const struct policy_rule *r)
 {
-	json_t *rule = json_object();
-
-	text_set(rule, "file", r->origin->file);
+	JL_PUT(l, ",\"rule\":{\"file\":");
+	jl_string(l, r->origin->file);
 	if (r->origin->line > 0)
-		int_set(rule, "line", r->origin->line);
-	text_set(rule, "text", r->origin->text);
-	(void)json_object_set_new(o, "rule", rule);
+		JL_NUMBER(l, "line", r->origin->line);
+	JL_TEXT(l, "text", r->origin->text);
+	JL_PUT(l, "}");
 }
 
-static void record_fill(struct audit *a, json_t *o, const struct audit_record *rec)
+static void id_put(const struct audit *a, struct json_line *l, uint64_t serial)
 {
-	char text[ADDR_TEXT_MAX], id[64], now[AUDIT_TIME_MAX];
+	JL_PUT(l, ",\"id\":\"");
+	jl_put(l, a->sandbox, strlen(a->sandbox));
+	JL_PUT(l, ".");
+	jl_number(l, serial);
+	JL_PUT(l, "\"");
+}
 
-	int_set(o, "v", AUDIT_VERSION);
-	text_set(o, "ts", audit_time(now));
-	if (rec->serial > 0) {
-		(void)snprintf(id, sizeof(id), "%s.%llu", a->sandbox,
-			       (unsigned long long)rec->serial);
-		text_set(o, "id", id);
-	}
-	int_set(o, "seq", a->seq);
-	text_set(o, "sandbox", a->sandbox);
-	text_set(o, "name", a->name);
-	text_set(o, "event", rec->event);
-	text_set(o, "proto", rec->proto);
-	text_set(o, "host", rec->host);
+static void counts_put(struct json_line *l, const struct audit_record *rec)
+{
+	JL_NUMBER(l, "up", rec->up);
+	JL_NUMBER(l, "down", rec->down);
+	JL_NUMBER(l, "requests", rec->requests);
+	JL_NUMBER(l, "ms", rec->ms);
+}
+
+static void record_put(struct audit *a, struct json_line *l, const struct audit_record *rec)
+{
+	char text[ADDR_TEXT_MAX];
+
+	JL_PUT(l, "{\"v\":");
+	jl_number(l, AUDIT_VERSION);
+	time_put(a, l);
+	if (rec->serial > 0)
+		id_put(a, l, rec->serial);
+	jl_put(l, a->who.buf, a->who.len);
+	JL_TEXT(l, "event", rec->event);
+	JL_TEXT(l, "proto", rec->proto);
+	JL_TEXT(l, "host", rec->host);
 	if (rec->port > 0)
-		int_set(o, "port", rec->port);
+		JL_NUMBER(l, "port", rec->port);
 	if (rec->addr && rec->addr->family)
-		text_set(o, "addr", addr_format(rec->addr, text));
-	text_set(o, "sni", rec->sni);
-	text_set(o, "verdict", rec->verdict);
+		JL_TEXT(l, "addr", addr_format(rec->addr, text));
+	JL_TEXT(l, "sni", rec->sni);
+	JL_TEXT(l, "verdict", rec->verdict);
 	if (rec->reason != REASON_NONE)
-		text_set(o, "reason", reason_name(rec->reason));
+		JL_TEXT(l, "reason", reason_name(rec->reason));
 	if (rec->rule)
-		rule_set(o, rec->rule);
-	text_set(o, "approval", rec->approval);
-	if (rec->counts) {
-		int_set(o, "up", rec->up);
-		int_set(o, "down", rec->down);
-		int_set(o, "requests", rec->requests);
-		int_set(o, "ms", rec->ms);
-	}
-	if (rec->extra)
-		(void)json_object_update(o, rec->extra);
+		rule_put(l, rec->rule);
+	JL_TEXT(l, "approval", rec->approval);
+	if (rec->counts)
+		counts_put(l, rec);
+	jl_members(l, rec->extra);
 	if (a->generation > 0)
-		int_set(o, "generation", a->generation);
+		JL_NUMBER(l, "generation", a->generation);
 }
 
-/* Return: bytes of the line with its LF, or -errno; a line that does not fit is no line. */
-static ssize_t record_format(struct audit *a, const struct audit_record *rec, char *buf,
-			     size_t room)
-{
-	json_t *o = json_object();
-	size_t len;
+/* ---- one write; the lock is held ---- */
 
-	if (!o)
-		return -ENOMEM;
-	record_fill(a, o, rec);
-	len = json_dumpb(o, buf, room - 1, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_PRESERVE_ORDER);
-	json_decref(o);
-	if (len == 0 || len > room - 1)
-		return -EMSGSIZE;
-	buf[len++] = '\n';
-	return (ssize_t)len;
+static void lose(struct audit *a, uint64_t n, int why)
+{
+	if (a->lost == 0)
+		a->why = why;
+	a->lost += n;
 }
 
-/* 0 when the line is in the file; -EAGAIN when another holds the lock. */
-static int line_write(struct audit *a, const char *text, size_t len)
+/* The end of a line whose body stands in the buffer. */
+static void out_close(struct audit *a, size_t body)
 {
+	struct json_line l = { .buf = a->out + a->out_len, .len = body, .room = AUDIT_RECORD_MAX };
+
+	a->seq++;
+	JL_NUMBER(&l, "seq", a->seq);
+	a->out_len += chain_close(l.buf, l.len, a->file.link);
+	a->out[a->out_len++] = '\n';
+	a->out_lines++;
+}
+
+static void out_body(struct audit *a, const char *body, size_t len)
+{
+	memcpy(a->out + a->out_len, body, len);
+	out_close(a, len);
+}
+
+static void out_event(struct audit *a, const char *event, const char *extra)
+{
+	const struct audit_record rec = { .event = event };
+	struct json_line l = { .buf = a->out + a->out_len, .room = BODY_MAX };
+
+	record_put(a, &l, &rec);
+	jl_put(&l, extra, strlen(extra));
+	if (!l.bad)
+		out_close(a, l.len);
+}
+
+/* What this process did not leave so, before its own records. */
+static void out_found(struct audit *a, const struct audit_found *found)
+{
+	char text[2 * NAME_MAX];
+
+	if (found->rotated) {
+		struct json_line l = { .buf = text, .room = sizeof(text) - 1 };
+		char name[NAME_MAX + 1];
+
+		audit_file_old(&a->file, 1, name);
+		JL_TEXT(&l, "file", name);
+		text[l.bad ? 0 : l.len] = '\0';
+		out_event(a, "rotate", text);
+	}
+	if (found->missing) {
+		(void)snprintf(text, sizeof(text), ",\"expected\":\"%s\"", found->expected);
+		out_event(a, "missing", text);
+	}
+	if (found->torn > 0) {
+		(void)snprintf(text, sizeof(text), ",\"bytes\":%llu",
+			       (unsigned long long)found->torn);
+		out_event(a, "torn", text);
+	}
+	if (a->lost > a->lost_told) {
+		(void)snprintf(text, sizeof(text), ",\"count\":%llu,\"errno\":%d",
+			       (unsigned long long)(a->lost - a->lost_told), a->why);
+		out_event(a, "lost", text);
+	}
+}
+
+static size_t count_lines(const char *text, size_t len)
+{
+	size_t n = 0;
+
+	for (const char *p = text; (p = memchr(p, '\n', len - (size_t)(p - text))); p++)
+		n++;
+	return n;
+}
+
+/* What is in the buffer goes out; the link is that of the last line on file.
+ * Return: 0, or -errno with @lines lines on file */
+static int out_put(struct audit *a, const char before[CHAIN_HEX + 1], size_t *lines)
+{
+	const char *prev, *hash;
+	size_t kept = 0;
+	int r = audit_file_put(&a->file, a->out, a->out_len, &kept);
+
+	*lines = a->out_lines;
+	if (r < 0) {
+		*lines = count_lines(a->out, kept);
+		a->seq -= a->out_lines - *lines;
+		memcpy(a->file.link, before, CHAIN_HEX + 1);
+		if (kept > 0) {
+			const char *lf = memrchr(a->out, '\n', kept - 1);
+			const char *last = lf ? lf + 1 : a->out;
+
+			if (chain_find(last, (size_t)(a->out + kept - last) - 1, &prev, &hash))
+				memcpy(a->file.link, hash, CHAIN_HEX);
+		}
+	}
+	a->out_len = a->out_lines = 0;
+	return r;
+}
+
+/* All that waits. Return: 0, or -errno with @left: records that are not on file */
+static int out_all(struct audit *a, const struct audit_found *found, size_t *left)
+{
+	char before[CHAIN_HEX + 1];
+	const char *p = a->wait, *end = a->wait + a->wait_len;
+	uint64_t lost = a->lost;
+	size_t own, lines;
+	int r = 0;
+
+	memcpy(before, a->file.link, sizeof(before));
+	out_found(a, found);
+	own = a->out_lines;
+	*left = a->queued;
+	while (r == 0 && (p < end || a->out_len > 0)) {
+		while (p < end && OUT_BYTES - a->out_len >= AUDIT_RECORD_MAX) {
+			const char *lf = memchr(p, '\n', (size_t)(end - p));
+
+			out_body(a, p, (size_t)(lf - p));
+			p = lf + 1;
+		}
+		r = out_put(a, before, &lines);
+		memcpy(before, a->file.link, sizeof(before));
+		if (lines >= own)
+			a->lost_told = lost;
+		*left -= lines > own ? lines - own : 0;
+		own = 0;
+	}
+	return r;
+}
+
+static void wait_clear(struct audit *a)
+{
+	a->wait_len = a->queued = 0;
+	if (a->wait_room > WAIT_BYTES) {
+		char *small = realloc(a->wait, WAIT_BYTES);
+
+		a->wait = small ? small : a->wait;
+		a->wait_room = small ? WAIT_BYTES : a->wait_room;
+	}
+}
+
+/* Return: 0; -EAGAIN when another holds the lock: all of it waits on; -errno: what is not on file is
+ * lost, the last record uncounted when the caller hears of it (@must) */
+static int wait_write(struct audit *a, long wait_ms, bool must)
+{
+	struct audit_found found;
+	size_t left = a->queued;
 	int r;
 
-	if (a->fd < 0)
-		return -EBADF;
-	r = lock_take(a->lock, a->busy ? 0 : AUDIT_LOCK_MS);
-	a->busy = r < 0;
-	if (r < 0)
-		return r == -EACCES ? -EAGAIN : r;
-	queue_write(a);
-	r = line_put(a, text, len);
-	lock_drop(a->lock);
+	if (a->queued == 0)
+		return 0;
+	r = audit_file_begin(&a->file, wait_ms, a->wait_len + a->queued * (CHAIN_BYTES + SEQ_BYTES),
+			     &found);
+	if (r == -EAGAIN)
+		return r;
+	if (r == 0) {
+		r = out_all(a, &found, &left);
+		audit_file_end(&a->file);
+	}
+	if (r < 0) {
+		/* without a file the cause was told at the start */
+		lose(a, left - (must && left > 0), a->file.fd < 0 ? 0 : -r);
+		a->seq += left - (must && left > 0);
+	}
+	wait_clear(a);
+	return r;
+}
+
+/* ---- what waits ---- */
+
+size_t audit_queued(const struct audit *a)
+{
+	return a->queued;
+}
+
+size_t audit_retry(struct audit *a)
+{
+	(void)wait_write(a, 0, false);
+	return a->queued;
+}
+
+void audit_flush(struct audit *a)
+{
+	(void)wait_write(a, AUDIT_LOCK_MS, false);
+}
+
+static bool wait_grow(struct audit *a)
+{
+	size_t room = a->wait_room * 2;
+	char *more;
+
+	if (a->wait_room - a->wait_len >= AUDIT_RECORD_MAX)
+		return true;
+	more = realloc(a->wait, room);
+	if (!more)
+		return false;
+	a->wait = more;
+	a->wait_room = room;
+	return true;
+}
+
+/* Return: 0, or -errno: a line that does not fit is no line */
+static int wait_add(struct audit *a, const struct audit_record *rec)
+{
+	struct json_line l;
+
+	if (a->queued >= AUDIT_QUEUE_MAX)
+		return -EAGAIN;
+	if (!wait_grow(a))
+		return -ENOMEM;
+	l = (struct json_line){ .buf = a->wait + a->wait_len, .room = BODY_MAX };
+	record_put(a, &l, rec);
+	if (l.bad)
+		return -EMSGSIZE;
+	l.buf[l.len++] = '\n';
+	a->wait_len += l.len;
+	a->queued++;
+	return 0;
+}
+
+static int must_write(struct audit *a, size_t before)
+{
+	int r = wait_write(a, AUDIT_LOCK_MS, true);
+
+	if (r == -EAGAIN) {
+		a->wait_len = before;
+		a->queued--;
+	}
 	return r;
 }
 
 int audit_write(struct audit *a, const struct audit_record *rec, bool must)
 {
-	char buf[AUDIT_RECORD_MAX];
-	ssize_t len;
-	int r;
+	size_t before = a->wait_len;
+	int r = a->off ? 0 : wait_add(a, rec);
 
-	if (a->off) {
-		json_decref(rec->extra);
-		return 0;
-	}
-	a->seq++;
-	a->decided |= !str_eq(rec->event, "start") && !str_eq(rec->event, "exit");
-	len = record_format(a, rec, buf, sizeof(buf));
 	json_decref(rec->extra);
-	r = len < 0 ? (int)len : line_write(a, buf, (size_t)len);
-	if (r == 0)
+	if (a->off)
 		return 0;
-	if (must)
+	a->decided |= !str_eq(rec->event, "start") && !str_eq(rec->event, "exit");
+	if (r == 0 && must)
+		return must_write(a, before);
+	if (r < 0 && must)
 		return r;
-	if (r == -EAGAIN)
-		queue_add(a, buf, (size_t)len);
-	else
-		lose(a, 1, a->fd < 0 ? 0 : -r); /* without a file the cause was told at the start */
+	if (r < 0) {
+		lose(a, 1, -r);
+		a->seq++;
+	}
+	if (a->queued >= TURN_MAX && !a->file.busy)
+		audit_flush(a);
 	return 0;
 }
 
@@ -447,26 +457,19 @@ uint64_t audit_lost(const struct audit *a, int *why)
 
 uint64_t audit_close(struct audit *a, int *why)
 {
-	struct line *l;
+	int r;
 
-	if (a->queued > 0 && lock_take(a->lock, AUDIT_LOCK_MS) == 0) {
-		queue_write(a);
-		lock_drop(a->lock);
-	}
-	while ((l = STAILQ_FIRST(&a->queue))) {
-		STAILQ_REMOVE_HEAD(&a->queue, link);
-		a->queued--;
-		lose(a, 1, EAGAIN);
-		free(l);
-	}
+	a->file.busy = false;
+	audit_flush(a);
+	if (a->queued > 0)
+		lose(a, a->queued, EAGAIN);
+	wait_clear(a);
 	/* that nothing was asked for need not outlive a loss of power; waiting for the disk costs more
 	 * than the rest of a launch */
-	if (a->dirty && a->decided && fsync(a->fd) < 0)
-		lose(a, 1, errno);
-	a->dirty = false;
-	scope_close(&a->fd);
-	scope_close(&a->lock);
-	a->fd = a->lock = -1;
+	r = a->decided ? audit_file_sync(&a->file) : 0;
+	if (r < 0)
+		lose(a, 1, -r);
+	audit_file_close(&a->file);
 	return audit_lost(a, why);
 }
 
@@ -474,6 +477,9 @@ void audit_free(struct audit *a)
 {
 	if (!a)
 		return;
-	(void)audit_close(a, NULL);
+	if (a->wait && a->out)
+		(void)audit_close(a, NULL);
+	free(a->wait);
+	free(a->out);
 	free(a);
 }

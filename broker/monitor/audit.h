@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* broker/monitor/audit.h - the audit log: JSON Lines, one write per record, shared by every
- * sandbox of the user under one lock (SPEC section 7) */
+/* broker/monitor/audit.h - the audit log: JSON Lines, each chained to the one before, the records of
+ * one turn of the loop by one write (SPEC section 7) */
 #ifndef WEIR_BROKER_MONITOR_AUDIT_H
 #define WEIR_BROKER_MONITOR_AUDIT_H
 
@@ -19,8 +19,6 @@ struct policy_rule;
 #define AUDIT_VERSION 1
 #define AUDIT_RECORD_MAX 8192 /* bytes of a line, its LF included */
 #define AUDIT_QUEUE_MAX 1024  /* records that wait for the lock */
-#define AUDIT_LOCK_MS 200     /* the longest wait for it */
-#define AUDIT_LOCK_NAME "audit.lock"
 #define AUDIT_TIME_MAX 64
 
 /** struct audit_record - one line; a field that is NULL, 0 or false is left out
@@ -53,19 +51,19 @@ struct audit_record {
  *
  * Return: the log, or NULL without memory */
 struct audit *audit_new(const char *sandbox, const char *name, bool off);
-/**
- * audit_open() - open the file and its lock, creating both and the directories above
- * Files are regular, 0600, the user's own, not writable by others and have one name; the last
- * component is never followed; the directory is the user's or root's.
- * Return: 0, or -errno with @e; the log then stays without a file */
+/** audit_open() - audit_file_open(). Return: 0, or -errno with @e; the log then stays without a file */
 int audit_open(struct audit *a, const char *path, struct err *e);
 /**
- * audit_write() - write one record
- * @must: the caller acts only when the record is on file: what cannot be written now is an error
- *	  and is not kept. Otherwise it is queued while the lock is held by another, or counted as lost
+ * audit_write() - take one record
+ * @must: the caller acts only when the record is on file: it is written now, and what cannot be
+ *	  written is an error and is not kept. Otherwise it waits for audit_flush(), at most
+ *	  AUDIT_QUEUE_MAX of them; what does not fit or cannot be written is counted as lost
  *
- * Return: 0 (written, queued, lost or off), or with @must -errno */
+ * Return: 0 (taken, lost or off), or with @must -errno */
 int audit_write(struct audit *a, const struct audit_record *rec, bool must);
+/** audit_flush() - write what waits, by one write under one lock, which is waited for at most
+ * AUDIT_LOCK_MS, and not at all when that was in vain the last time */
+void audit_flush(struct audit *a);
 /** audit_retry() - try the queue again without waiting. Return: records still queued */
 size_t audit_retry(struct audit *a);
 size_t audit_queued(const struct audit *a);

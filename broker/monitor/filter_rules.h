@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <termios.h>
 
+#include "audit_file.h"
 #include "common/filter_rule.h"
 
 #define READ_ONLY ARG_MASK(2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY)
@@ -69,10 +70,13 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(openat),            WHEN(READ_ONLY),     "read hosts, resolv.conf and the policy "
 							    "files again" },
 	{ SCMP_SYS(openat),            WHEN(ARG_LOW32(2, NEW_FILE)), "a kept answer: a new file beside the policy" },
+	{ SCMP_SYS(openat),            WHEN(ARG_LOW32(2, AUDIT_OPEN)), "the audit log, when another has rotated it" },
+	{ SCMP_SYS(openat),            WHEN(ARG_LOW32(2, AUDIT_OPEN_NEW)), "the same, when it is rotated or was removed" },
+	{ SCMP_SYS(pread64),           ANY,                 "its last record, which another may have written" },
 	{ SCMP_SYS(mkdirat),           ANY,                 "its directory, the first time" },
 	{ SCMP_SYS(fchmod),            ANY,                 "it has the mode of the one it replaces" },
 	{ SCMP_SYS(fchown),            ANY,                 "and, as root, its owner" },
-	{ SCMP_SYS(renameat),          ANY,                 "it replaces it" },
+	{ SCMP_SYS(renameat),          ANY,                 "it replaces it; the audit log is rotated" },
 	{ SCMP_SYS(read),              ANY,                 "read them, and the command's output" },
 	{ SCMP_SYS(write),             ANY,                 "audit, notices, output to the terminal" },
 	{ SCMP_SYS(newfstatat),        ANY,                 "has hosts or resolv.conf changed; whose is a "
@@ -84,9 +88,9 @@ static const struct filter_rule monitor_rules[] = {
 							    "for a moment" },
 	{ SCMP_SYS(inotify_add_watch), ANY,                 "which files and directories" },
 	{ SCMP_SYS(inotify_rm_watch),  ANY,                 "which no longer" },
-	{ SCMP_SYS(lseek),             ANY,                 "where a short audit write began; stdio" },
+	{ SCMP_SYS(lseek),             ANY,                 "stdio" },
 	{ SCMP_SYS(ftruncate),         ANY,                 "take a half-written audit record back" },
-	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit, a policy file" },
+	{ SCMP_SYS(fsync),             ANY,                 "the audit log at exit and rotation, a policy file" },
 	{ SCMP_SYS(clock_nanosleep),   ANY,                 "between two tries for the audit lock" },
 
 	/* overlays */

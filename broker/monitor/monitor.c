@@ -94,6 +94,13 @@ static void on_audit_retry(struct ev_loop *loop, ev_timer *w, int revents)
 		ev_timer_stop(loop, w);
 }
 
+static void on_turn_over(struct ev_loop *loop, ev_prepare *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	record_flush(w->data);
+}
+
 static void on_out_ended(void *arg)
 {
 	monitor_check_done(arg);
@@ -156,7 +163,9 @@ int monitor_init(struct monitor *m, struct run *run)
 	audit_generation(m->audit, m->live.generation);
 	ev_timer_init(&m->audit_timer, on_audit_retry, 0., AUDIT_RETRY_S);
 	ev_timer_init(&m->drain_timer, on_drain_late, 0., DRAIN_S);
-	m->audit_timer.data = m->drain_timer.data = m;
+	ev_prepare_init(&m->audit_turn, on_turn_over);
+	m->audit_timer.data = m->drain_timer.data = m->audit_turn.data = m;
+	ev_prepare_start(m->loop, &m->audit_turn);
 	return 0;
 }
 

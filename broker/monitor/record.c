@@ -53,25 +53,20 @@ json_t *record_limits(const struct monitor *m)
 	return o;
 }
 
-void record_kick(struct monitor *m)
+void record_flush(struct monitor *m)
 {
+	if (audit_queued(m->audit) == 0)
+		return;
+	audit_flush(m->audit);
 	if (audit_queued(m->audit) > 0 && !ev_is_active(&m->audit_timer))
 		ev_timer_again(m->loop, &m->audit_timer);
-}
-
-static int record(struct monitor *m, const struct audit_record *rec, bool must)
-{
-	int r = audit_write(m->audit, rec, must);
-
-	record_kick(m);
-	return r;
 }
 
 void record_event(struct monitor *m, const char *event, json_t *extra)
 {
 	const struct audit_record rec = { .event = event, .extra = extra };
 
-	(void)record(m, &rec, false);
+	(void)audit_write(m->audit, &rec, false);
 }
 
 /* Who came to a published port: the worker's word, as it saw it. */
@@ -97,7 +92,7 @@ int record_allow(struct monitor *m, const struct conn *c)
 		.approval = answer_word((enum answer)c->said),
 	};
 
-	return record(m, &rec, policy_audit_required(m->policy));
+	return audit_write(m->audit, &rec, policy_audit_required(m->policy));
 }
 
 void record_deny(struct monitor *m, const struct refused *r)
@@ -114,7 +109,7 @@ void record_deny(struct monitor *m, const struct refused *r)
 		.approval = r->approval,
 	};
 
-	(void)record(m, &rec, false);
+	(void)audit_write(m->audit, &rec, false);
 }
 
 void record_flood_end(struct monitor *m)
@@ -164,5 +159,5 @@ void record_end(struct monitor *m, const struct conn *c, const struct msg_done *
 
 	m->up += rec.up;
 	m->down += rec.down;
-	(void)record(m, &rec, false);
+	(void)audit_write(m->audit, &rec, false);
 }

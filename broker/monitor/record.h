@@ -46,8 +46,9 @@ void record_end(struct monitor *m, const struct conn *c, const struct msg_done *
 		enum reason reason);
 /** record_limits() - how often limits were met, a new object of those that were; NULL: none was */
 struct json_t *record_limits(const struct monitor *m);
-/** record_kick() - the log may have records waiting: try them again by and by */
-void record_kick(struct monitor *m);
+/** record_flush() - a turn of the loop is over: write its records; what must wait for the lock is tried
+ * again by and by */
+void record_flush(struct monitor *m);
 /** proto_name() - "connect", "http", "socks5" */
 const char *proto_name(unsigned proto);
 

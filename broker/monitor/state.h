@@ -172,6 +172,7 @@ struct monitor {
 	void (*old_pipe)(int), (*old_xfsz)(int); /* SIGPIPE and SIGXFSZ as they were */
 	bool pipe_ignored;
 	ev_timer term_timer, drain_timer, audit_timer;
+	ev_prepare audit_turn; /* the records of a turn are written before the next wait */
 	struct relay_out out;
 	struct terminal terminal;
 	struct notices notices;

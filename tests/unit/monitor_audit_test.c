@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/audit_chain.h"
+#include "broker/monitor/audit_file.h"
 #include "common/err.h"
 #include "common/scope.h"
 
@@ -78,6 +80,25 @@ static int lines(char *text, size_t room)
 	for (char *c = text; *c; c++)
 		count += *c == '\n';
 	return count;
+}
+
+/* Every line holds, and names the one before. */
+static void chain_check(const char *text, int want)
+{
+	char link[CHAIN_HEX + 1] = CHAIN_START;
+	const char *prev, *hash;
+	int n = 0;
+
+	for (const char *lf; (lf = strchr(text, '\n')); text = lf + 1, n++) {
+		size_t len = (size_t)(lf - text);
+
+		if (!chain_find(text, len, &prev, &hash) || !chain_holds(text, len) ||
+		    (n > 0 && memcmp(prev, link, CHAIN_HEX) != 0))
+			fail_msg("line %d breaks the chain: %.*s", n + 1, (int)len, text);
+		memcpy(link, hash, CHAIN_HEX);
+	}
+	assert_int_equal(*text, '\0');
+	assert_int_equal(n, want);
 }
 
 /* Another sandbox's monitor, stopped inside the lock. */
@@ -150,8 +171,10 @@ static void a_held_lock_queues_and_never_waits_longer_than_200_ms(void **state)
 
 	(void)state;
 	(void)clock_gettime(CLOCK_MONOTONIC, &t0);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		assert_int_equal(audit_write(a, &rec, false), 0);
+		audit_flush(a);
+	}
 	(void)clock_gettime(CLOCK_MONOTONIC, &t1);
 	assert_true((t1.tv_sec - t0.tv_sec) * 1000 + (t1.tv_nsec - t0.tv_nsec) / 1000000 < 350);
 	assert_int_equal(audit_queued(a), 3);
@@ -214,12 +237,15 @@ static void a_write_that_stops_half_way_leaves_no_half_line(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	assert_true(audit_write(a, &rec, true) < 0);
 	assert_int_equal(audit_write(a, &rec, false), 0);
+	audit_flush(a);
 	assert_int_equal(audit_lost(a, NULL), 1);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_int_equal(lines(text, sizeof(text)), 1);
 	assert_int_equal(strlen(text), st.st_size);
 	assert_int_equal(audit_write(a, &rec, true), 0);
-	assert_int_equal(lines(text, sizeof(text)), 2);
+	assert_int_equal(lines(text, sizeof(text)), 3);
+	assert_non_null(strstr(text, "\"event\":\"lost\",\"count\":1,"));
+	chain_check(text, 3);
 	audit_free(a);
 }
 
@@ -313,7 +339,7 @@ static void directories_and_files_are_for_the_user_alone(void **state)
 static void records_of_two_sandboxes_never_interleave(void **state)
 {
 	const struct audit_record rec = { .event = "verdict", .host = "a.example" };
-	static char text[1 << 18];
+	static char text[1 << 19];
 	pid_t pid[2];
 	char *save = NULL;
 	int n = 0;
@@ -326,8 +352,11 @@ static void records_of_two_sandboxes_never_interleave(void **state)
 		if (pid[i] == 0) {
 			struct audit *a = log_open();
 
-			for (int k = 0; k < 300; k++)
+			for (int k = 0; k < 300; k++) {
 				(void)audit_write(a, &rec, false);
+				if (k % 3 == 0)
+					audit_flush(a);
+			}
 			_exit(audit_close(a, NULL) == 0 ? 0 : 1);
 		}
 	}
@@ -338,6 +367,7 @@ static void records_of_two_sandboxes_never_interleave(void **state)
 		assert_int_equal(status, 0);
 	}
 	assert_int_equal(lines(text, sizeof(text)), 600);
+	chain_check(text, 600);
 	for (char *l = strtok_r(text, "\n", &save); l; l = strtok_r(NULL, "\n", &save), n++) {
 		json_t *o = json_loads(l, 0, NULL);
 
@@ -345,6 +375,229 @@ static void records_of_two_sandboxes_never_interleave(void **state)
 		json_decref(o);
 	}
 	assert_int_equal(n, 600);
+}
+
+static void put(struct audit *a, const char *host)
+{
+	const struct audit_record rec = { .event = "verdict", .host = host };
+
+	assert_int_equal(audit_write(a, &rec, true), 0);
+}
+
+static void what_another_wrote_is_read_on(void **state)
+{
+	struct audit *a = log_open(), *b = log_open();
+	char text[8192];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		put(a, "a.example");
+		put(b, "b.example");
+		put(b, "b.example");
+	}
+	(void)lines(text, sizeof(text));
+	chain_check(text, 9);
+	audit_free(a);
+	audit_free(b);
+}
+
+static void text_append(const char *text)
+{
+	FILE *f = fopen(file, "ae");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* What a writer that was killed left: half a line, and then one that is none. */
+static void a_torn_tail_is_closed_and_recorded(void **state)
+{
+	static const char half[] = "{\"v\":1,\"ts\":\"half";
+	struct audit *a = log_open();
+	char text[8192];
+	char *tear;
+
+	(void)state;
+	put(a, "a.example");
+	text_append(half);
+	put(a, "b.example");
+	assert_int_equal(lines(text, sizeof(text)), 4);
+	tear = strstr(text, half);
+	assert_non_null(tear);
+	assert_non_null(strstr(tear, "\n{\"v\":1,"));
+	assert_non_null(strstr(tear, "\"event\":\"torn\",\"bytes\":18,"));
+	memmove(tear, strchr(tear, '\n') + 1, strlen(strchr(tear, '\n') + 1) + 1);
+	chain_check(text, 3);
+	audit_free(a);
+}
+
+static void a_log_that_was_never_chained_is_gone_on_with(void **state)
+{
+	char text[8192], *own;
+	struct audit *a;
+
+	(void)state;
+	fclose(fopen(file, "we"));
+	assert_int_equal(chmod(file, 0600), 0);
+	text_append("{\"v\":1,\"event\":\"start\"}\n");
+	a = log_open();
+	put(a, "a.example");
+	assert_int_equal(lines(text, sizeof(text)), 3);
+	own = strchr(text, '\n') + 1;
+	chain_check(own, 2);
+	assert_non_null(strstr(own, "\"event\":\"torn\",\"bytes\":24,"));
+	audit_free(a);
+}
+
+static void old_path(unsigned n, char path[160])
+{
+	(void)snprintf(path, 160, "%s.%u", file, n);
+}
+
+/* The file is full: ten megabytes of it are a hole that nobody has to write. */
+static void fill(void)
+{
+	char text[8192], *last;
+	FILE *f = fopen(file, "r+e");
+
+	assert_non_null(f);
+	(void)lines(text, sizeof(text));
+	text[strlen(text) - 1] = '\0';
+	last = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+	assert_int_equal(fseek(f, AUDIT_FILE_MAX - (long)strlen(last) - 2, SEEK_SET), 0);
+	assert_true(fprintf(f, "\n%s\n", last) > 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void a_full_file_is_rotated_with_the_chain_carried_over(void **state)
+{
+	struct audit *a = log_open(), *b = log_open();
+	char text[8192], old[160], link[CHAIN_HEX + 1];
+	const char *prev, *hash;
+
+	(void)state;
+	for (unsigned i = 1; i <= AUDIT_KEPT + 2; i++) {
+		struct audit *one = i % 2 ? a : b, *other = i % 2 ? b : a;
+		size_t len;
+
+		put(one, "a.example");
+		put(other, "b.example");
+		fill();
+		synced = 0;
+		put(one, "c.example");
+		assert_true(synced > 0);
+		assert_int_equal(lines(text, sizeof(text)), 2);
+		assert_non_null(strstr(text, "\"event\":\"rotate\",\"file\":\"audit.jsonl.1\","));
+		chain_check(text, 2);
+		put(other, "d.example");
+		assert_int_equal(lines(text, sizeof(text)), 3);
+		chain_check(text, 3);
+		len = strcspn(text, "\n");
+		assert_true(chain_find(text, len, &prev, &hash));
+		memcpy(link, prev, CHAIN_HEX);
+		link[CHAIN_HEX] = '\0';
+	}
+	for (unsigned i = 1; i <= AUDIT_KEPT; i++) {
+		old_path(i, old);
+		assert_int_equal(unlink(old), 0);
+	}
+	old_path(AUDIT_KEPT + 1, old);
+	assert_int_equal(access(old, F_OK), -1);
+	audit_free(a);
+	audit_free(b);
+}
+
+/* Both find it full at once; only one of them may move it away. */
+static void two_that_rotate_at_once_rotate_once(void **state)
+{
+	struct audit *first = log_open();
+	char text[8192], old[160];
+	pid_t pid[8];
+
+	(void)state;
+	put(first, "a.example");
+	fill();
+	for (size_t i = 0; i < ARRAY_LEN(pid); i++) {
+		pid[i] = fork();
+		assert_true(pid[i] >= 0);
+		if (pid[i] == 0) {
+			put(log_open(), "b.example");
+			_exit(0);
+		}
+	}
+	for (size_t i = 0; i < ARRAY_LEN(pid); i++) {
+		int status;
+
+		assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(lines(text, sizeof(text)), 1 + ARRAY_LEN(pid));
+	chain_check(text, 1 + ARRAY_LEN(pid));
+	old_path(1, old);
+	assert_int_equal(unlink(old), 0);
+	old_path(2, old);
+	assert_int_equal(access(old, F_OK), -1);
+	audit_free(first);
+}
+
+static void a_file_that_is_gone_or_shortened_is_recorded_and_gone_on_with(void **state)
+{
+	struct audit *a = log_open();
+	char text[8192];
+
+	(void)state;
+	put(a, "a.example");
+	assert_int_equal(unlink(file), 0);
+	put(a, "b.example");
+	assert_int_equal(lines(text, sizeof(text)), 2);
+	chain_check(text, 2);
+	assert_non_null(strstr(text, "\"event\":\"missing\",\"expected\":"));
+	assert_int_equal(truncate(file, 0), 0);
+	put(a, "c.example");
+	assert_int_equal(lines(text, sizeof(text)), 2);
+	assert_non_null(strstr(text, "\"event\":\"missing\""));
+	assert_int_equal(unlink(lock), 0); /* then it locks nobody out any more */
+	put(a, "d.example");
+	assert_int_equal(access(lock, F_OK), 0);
+	audit_free(a);
+}
+
+static void a_directory_that_is_gone_is_made_again(void **state)
+{
+	struct audit *a = audit_new("0123456789ab", NULL, false);
+	char sub[96], deep[128], sublock[128];
+
+	(void)state;
+	(void)snprintf(sub, sizeof(sub), "%s/x", dir);
+	(void)snprintf(deep, sizeof(deep), "%s/audit.jsonl", sub);
+	(void)snprintf(sublock, sizeof(sublock), "%s/%s", sub, AUDIT_LOCK_NAME);
+	assert_int_equal(audit_open(a, deep, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		put(a, "a.example");
+		assert_int_equal(unlink(deep), 0);
+		assert_int_equal(unlink(sublock), 0);
+		assert_int_equal(rmdir(sub), 0);
+	}
+	audit_free(a);
+}
+
+static void a_changed_byte_breaks_the_link(void **state)
+{
+	char line[256] = "{\"a\":1", link[CHAIN_HEX + 1] = CHAIN_START;
+	size_t len = chain_close(line, strlen(line), link);
+	const char *prev, *hash;
+
+	(void)state;
+	assert_int_equal(len, strlen("{\"a\":1") + CHAIN_BYTES);
+	assert_true(chain_holds(line, len));
+	for (size_t i = 0; i < len; i++) {
+		line[i] ^= 1;
+		assert_false(chain_holds(line, len));
+		line[i] ^= 1;
+	}
+	for (size_t i = 0; i < len; i++)
+		assert_false(chain_find(line, i, &prev, &hash));
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, dir_make, dir_drop)
@@ -393,6 +646,14 @@ int main(void)
 		T(what_is_not_a_plain_file_of_the_user_is_refused),
 		T(directories_and_files_are_for_the_user_alone),
 		T(records_of_two_sandboxes_never_interleave),
+		T(what_another_wrote_is_read_on),
+		T(a_torn_tail_is_closed_and_recorded),
+		T(a_log_that_was_never_chained_is_gone_on_with),
+		T(a_full_file_is_rotated_with_the_chain_carried_over),
+		T(two_that_rotate_at_once_rotate_once),
+		T(a_file_that_is_gone_or_shortened_is_recorded_and_gone_on_with),
+		T(a_directory_that_is_gone_is_made_again),
+		T(a_changed_byte_breaks_the_link),
 		T(what_was_decided_is_on_disk_at_the_end_and_an_idle_run_waits_for_none),
 	};
 

@@ -20,6 +20,7 @@
 
 #include "broker/cli/answers.h"
 #include "broker/cli/layers.h"
+#include "broker/monitor/audit_file.h"
 #include "common/filter.h"
 #include "common/lock.h"
 #include "common/netlink.h"
@@ -100,6 +101,7 @@ static int waits_for_the_audit_lock(void *arg)
 	const struct audit_record rec = { .event = "verdict" };
 
 	(void)audit_write(arg, &rec, false);
+	audit_flush(arg);
 	return audit_queued(arg) == 1 ? 0 : 1;
 }
 
@@ -110,6 +112,14 @@ static int takes_a_record_back(void *arg)
 
 	(void)audit_write(arg, &rec, false);
 	return audit_close(arg, &why) == 1 && (why == EFBIG || why == ENOSPC) ? 0 : why;
+}
+
+/* Another sandbox has written, and rotated; the file and the lock are gone. */
+static int follows_the_log(void *arg)
+{
+	const struct audit_record rec = { .event = "verdict" };
+
+	return audit_write(arg, &rec, true) == 0 ? 0 : 1;
 }
 
 static int grows_and_shrinks(void *arg)
@@ -237,6 +247,7 @@ static void the_audit_log_passes(void **state)
 	struct audit *a = audit_new("0123456789ab", NULL, false);
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	struct rlimit old, small;
+	char old_path[112];
 	int held;
 
 	(void)state;
@@ -252,6 +263,20 @@ static void the_audit_log_passes(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	passes("a short write", takes_a_record_back, a);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	passes("a record", follows_the_log, a);
+	passes("a tail to be read", follows_the_log, a);
+	assert_int_equal(truncate(path, AUDIT_FILE_MAX), 0);
+	passes("a rotation", follows_the_log, a);
+	passes("what another rotated", follows_the_log, a);
+	(void)snprintf(old_path, sizeof(old_path), "%s.1", path);
+	assert_int_equal(unlink(old_path), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(unlink(lock_path), 0);
+	passes("a file that is gone", follows_the_log, a);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(unlink(lock_path), 0);
+	assert_int_equal(rmdir(dir), 0);
+	passes("a directory that is gone", follows_the_log, a);
 	audit_free(a);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/audit_file.h"
 #include "broker/monitor/from_nursery.h"
 #include "broker/monitor/from_shim.h"
 #include "broker/monitor/from_worker.h"
@@ -67,9 +68,11 @@ static void fx_file(const char *path, const char *text)
 static const char *fx_audit(struct fx *f)
 {
 	static char text[1 << 20];
-	FILE *in = fopen(f->audit, "re");
+	FILE *in;
 	size_t n;
 
+	audit_flush(f->m.audit); /* as the end of the turn does */
+	in = fopen(f->audit, "re");
 	assert_non_null(in);
 	n = fread(text, 1, sizeof(text) - 1, in);
 	text[n] = '\0';
