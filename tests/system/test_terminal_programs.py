@@ -81,7 +81,8 @@ def test_d3_the_python_repl(w):
         t.see(">>> ")
         t.send("6*7\x1b[D\x1b[D\x1b[D10+\n")  # arrows: readline has the keys raw
         t.see(b"\r\n52\r\n")
-        t.line("import time; time.sleep(100)")
+        t.line("import time; print('sleep' + 'ing'); time.sleep(100)")
+        t.see("sleeping")
         t.send("\x03")
         t.see("KeyboardInterrupt")
         t.see(">>> ")
