@@ -338,6 +338,19 @@ def test_transparent_a_dial_that_fails_is_reset_and_named_in_the_record(net):
         assert s.wait_audit(lambda r: r["event"] == "end" and r["reason"] == "dns_error")
 
 
+def test_transparent_who_left_while_the_host_was_dialled_is_noticed_and_who_waits_is_not_cut(net):
+    """Both have sent FIN: only the kernel inside knows which socket still has an owner"""
+    with inside(net, allow=["blackhole.example.org"]) as s:
+        s.py("""
+            stays = socket.create_connection(("blackhole.example.org", 80)); stays.sendall(b"x"); stays.shutdown(1)
+            leaves = socket.create_connection(("blackhole.example.org", 443)); leaves.sendall(b"x"); leaves.close()
+        """)
+        end = s.wait_audit(lambda r: r["event"] == "end")
+        assert [(r["port"], r["reason"]) for r in end] == [(443, "client_gone")], end
+        assert s.py("stays.settimeout(2)\ntry: stays.recv(1)\nexcept TimeoutError: result = 'waits'") == "waits"
+        assert len([r for r in s.audit if r["event"] == "end"]) == 1
+
+
 # ---- DNS by hand ----
 
 def test_transparent_dns_answers(sb):
