@@ -7,11 +7,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/err.h"
@@ -172,9 +174,12 @@ static int dirs_make(const char *path, struct err *e)
 	}
 }
 
+/* The directory may be a stranger's, of a project: a link in it is no way to a copy of what is elsewhere. */
 static int file_copy(int from, int to, const char *name, struct err *e)
 {
-	SCOPED_FD int in = openat(from, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	const struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+				      .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+	SCOPED_FD int in = (int)syscall(SYS_openat2, from, name, &how, sizeof(how));
 	SCOPED_FD int out = -1;
 	char buf[16384];
 	size_t left = RESOURCE_MAX;
@@ -182,13 +187,16 @@ static int file_copy(int from, int to, const char *name, struct err *e)
 	ssize_t n;
 	int r;
 
+	if (in < 0 && errno == EXDEV)
+		return 0;
 	if (in < 0 || fstat(in, &st) < 0)
 		return err_set(e, errno, "copy '%s' of the kernelspec", name);
 	if (!S_ISREG(st.st_mode))
 		return 0; /* a resource is a file */
 	if (st.st_size > (off_t)RESOURCE_MAX)
 		return err_set(e, EFBIG, "copy '%s' of the kernelspec", name);
-	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		     st.st_mode & 0100 ? 0755 : 0644);
 	if (out < 0)
 		return err_set(e, errno, "copy '%s' of the kernelspec", name);
 	while ((n = read(in, buf, left < sizeof(buf) ? left : sizeof(buf))) > 0) {
@@ -235,31 +243,85 @@ static int spec_put(int dir, const json_t *spec, struct err *e)
 	return r < 0 ? err_set(e, -r, "write kernel.json") : 0;
 }
 
-int kernelspec_remove(const char *dir, struct err *e)
+/* Is there nothing but files in the directory open as @d? */
+static int removable(DIR *d, const char *dir, struct err *e)
 {
-	DIR *d = opendir(dir);
 	const struct dirent *ent;
-	int r = 0;
+	struct stat st;
 
-	if (!d)
-		return err_set(e, errno, "open '%s'", dir);
+	while ((ent = readdir(d))) {
+		if (str_eq(ent->d_name, ".") || str_eq(ent->d_name, ".."))
+			continue;
+		if (fstatat(dirfd(d), ent->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_set(e, errno, "look at '%s/%s'", dir, ent->d_name);
+		if (S_ISDIR(st.st_mode))
+			return err_set(e, EISDIR, "remove '%s/%s'", dir, ent->d_name);
+	}
+	rewinddir(d);
+	return 0;
+}
+
+static int files_remove(DIR *d, const char *dir, struct err *e)
+{
+	const struct dirent *ent;
+	int r = removable(d, dir, e);
+
 	while (r == 0 && (ent = readdir(d)))
 		if (!str_eq(ent->d_name, ".") && !str_eq(ent->d_name, "..") &&
 		    unlinkat(dirfd(d), ent->d_name, 0) < 0)
 			r = err_set(e, errno, "remove '%s/%s'", dir, ent->d_name);
-	(void)closedir(d);
 	if (r == 0 && rmdir(dir) < 0)
 		r = err_set(e, errno, "remove '%s'", dir);
+	return r;
+}
+
+/* NULL and errno, ELOOP or ENOTDIR for a link: what it leads to is not the kernelspec's own */
+static DIR *dir_open(const char *dir)
+{
+	SCOPED_FD int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d)
+		(void)take_fd(&fd);
+	return d;
+}
+
+int kernelspec_remove(const char *dir, struct err *e)
+{
+	DIR *d = dir_open(dir);
+	int r;
+
+	if (!d && (errno == ELOOP || errno == ENOTDIR) && unlink(dir) == 0)
+		return 0;
+	if (!d)
+		return err_set(e, errno, "open '%s'", dir);
+	r = files_remove(d, dir, e);
+	(void)closedir(d);
+	return r;
+}
+
+/* What cannot be removed afterwards is not replaced. */
+static int replaceable(const char *dir, struct err *e)
+{
+	DIR *d = dir_open(dir);
+	int r = d ? removable(d, dir, e) : 0;
+
+	if (d)
+		(void)closedir(d);
 	return r;
 }
 
 /* A directory that is not empty cannot be renamed over: the two change places. */
 static int put_in_place(const char *made, const char *dir, bool force, struct err *e)
 {
+	int r;
+
 	if (renameat2(AT_FDCWD, made, AT_FDCWD, dir, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno != EEXIST || !force)
 		return err_set(e, errno, "make '%s'", dir);
+	if ((r = replaceable(dir, e)) < 0)
+		return r;
 	if (renameat2(AT_FDCWD, made, AT_FDCWD, dir, RENAME_EXCHANGE) < 0)
 		return err_set(e, errno, "replace '%s'", dir);
 	return kernelspec_remove(made, e);

@@ -106,81 +106,8 @@ static int from_find(const struct job *j, char dir[PATH_MAX], struct err *e)
 	return err_fix(e, "jupyter kernelspec list shows them; --from takes a directory too");
 }
 
-/* Jupyter starts "python" with its own interpreter. Behind weir run it is a word like any other, so that
- * the interpreter of the environment in which the kernelspec lies is named. */
-static json_t *program(const char *from, const char *word)
-{
-	static const char tail[] = "/share/jupyter/kernels/";
-	const char *at = strstr(from, tail);
-	char path[PATH_MAX];
-
-	if (at && strncmp(word, "python", 6) == 0 && !strchr(word, '/') &&
-	    snprintf(path, sizeof(path), "%.*s/bin/%s", (int)(at - from), from, word) <
-		    (int)sizeof(path) &&
-	    access(path, X_OK) == 0)
-		return json_string(path);
-	return json_string(word);
-}
-
-static int word_add(json_t *argv, json_t *word)
-{
-	return json_array_append_new(argv, word) < 0 ? -ENOMEM : 0;
-}
-
-/* What the kernelspec sets in the environment must be named, or the sandbox drops it. */
-static int env_keep(json_t *argv, const json_t *spec)
-{
-	const char *key;
-	json_t *value;
-	int r = 0;
-
-	json_object_foreach((json_t *)(uintptr_t)json_object_get(spec, "env"), key, value)
-	{
-		if (r == 0 && (r = word_add(argv, json_string("--keep-env"))) == 0)
-			r = word_add(argv, json_string(key));
-	}
-	return r;
-}
-
-static bool takes_connection_file(const json_t *argv)
-{
-	size_t i;
-	json_t *word;
-
-	json_array_foreach(argv, i, word) if (strstr(json_string_value(word),
-						     "{connection_file}")) return true;
-	return false;
-}
-
-static json_t *argv_make(const struct job *j, const json_t *spec, const char *from, const char *exe)
-{
-	const json_t *old = json_object_get(spec, "argv");
-	json_t *argv = json_array(), *word;
-	int r = word_add(argv, json_string(exe));
-	size_t i;
-
-	r |= word_add(argv, json_string("run"));
-	r |= word_add(argv, json_string("--name"));
-	r |= word_add(argv, json_string(j->name));
-	if (takes_connection_file(old)) {
-		r |= word_add(argv, json_string("--connection-file"));
-		r |= word_add(argv, json_string("{connection_file}"));
-	}
-	r |= env_keep(argv, spec);
-	for (int k = 0; k < j->noptions; k++)
-		r |= word_add(argv, json_string(j->options[k]));
-	r |= word_add(argv, json_string("--"));
-	json_array_foreach(old, i, word)
-		r |= word_add(argv, i == 0 ? program(from, json_string_value(word))
-					   : json_string(json_string_value(word)));
-	if (r < 0) {
-		json_decref(argv);
-		return NULL;
-	}
-	return argv;
-}
-
-static int spec_rewrite(const struct job *j, json_t *spec, const char *from, struct err *e)
+static int spec_rewrite(const struct job *j, json_t *spec, const char *from,
+			const struct layers_options *said, struct err *e)
 {
 	const char *shown = json_string_value(json_object_get(spec, "display_name"));
 	SCOPED_FREE char *text = NULL;
@@ -196,11 +123,17 @@ static int spec_rewrite(const struct job *j, json_t *spec, const char *from, str
 		text = NULL;
 		return err_set(e, ENOMEM, "write the kernelspec");
 	}
-	if (json_object_set_new(spec, "argv", argv_make(j, spec, from, exe)) < 0 ||
-	    json_object_set_new(spec, "display_name", json_string(j->display ? j->display : text)) <
-		    0)
-		return err_set(e, 0, "write the kernelspec: an option or a name is not UTF-8");
-	return 0;
+	if (json_object_set_new(spec, "display_name", json_string(j->display ? j->display : text)) <
+	    0)
+		return err_set(e, 0, "write the kernelspec: the display name is not UTF-8");
+	return kernelspec_wrap(spec,
+			       &(struct kernelspec_wrap){ .exe = exe,
+							  .name = j->name,
+							  .from = from,
+							  .options = j->options,
+							  .noptions = j->noptions,
+							  .said = said },
+			       e);
 }
 
 static int is_weirs_own(const char *word, struct err *e)
@@ -212,13 +145,12 @@ static int is_weirs_own(const char *word, struct err *e)
 }
 
 /* The options as weir run will read them, with the policy as it is now. */
-static int options_check(const struct job *j, struct err *e)
+static int options_check(const struct job *j, struct options *o, struct err *e)
 {
 	SCOPED_FREE char **argv = calloc((size_t)j->noptions + 2, sizeof(*argv));
 	static char zero[] = "run";
 	struct surroundings at = { 0 };
 	struct policy *policy = NULL;
-	struct options o;
 	int r;
 
 	if (!argv)
@@ -228,37 +160,35 @@ static int options_check(const struct job *j, struct err *e)
 			return r;
 	argv[0] = zero;
 	memcpy(argv + 1, j->options, (size_t)j->noptions * sizeof(*argv));
-	options_init(&o);
-	r = options_read(&o, OF_RUN, "run", j->noptions + 1, argv, 1, e);
+	r = options_read(o, OF_RUN, "run", j->noptions + 1, argv, 1, e);
 	if (r >= 0 && r != j->noptions + 1) {
 		err_set(e, 0, "'%s' is not an option", argv[r]);
 		r = err_fix(e, "the command comes from --from: only options of weir run here");
 	}
-	if (r >= 0 && o.connection.path) {
+	if (r >= 0 && o->connection.path) {
 		err_set(e, 0,
 			"--connection-file is set by weir: Jupyter makes a new one each time");
 		r = see_help(e);
 	}
-	if (r >= 0 && (o.status_fd >= 0 || o.nkeep)) {
+	if (r >= 0 && (o->status_fd >= 0 || o->nkeep)) {
 		err_set(e, 0,
 			"a descriptor of this shell is not there when Jupyter starts a kernel");
 		r = see_help(e);
 	}
 	if (r >= 0)
-		r = layers_load(&o.layers, &policy, &at, e);
+		r = layers_load(&o->layers, &policy, &at, e);
 	surroundings_free(&at);
 	policy_free(policy);
-	options_free(&o);
 	return r < 0 ? r : 0;
 }
 
-static int add(struct job *j, struct err *e)
+static int add_checked(struct job *j, struct options *o, struct err *e)
 {
 	char dir[PATH_MAX], from[PATH_MAX];
 	json_t *spec;
 	int r;
 
-	if ((r = options_check(j, e)) < 0 || (r = place(j, dir, e)) < 0 ||
+	if ((r = options_check(j, o, e)) < 0 || (r = place(j, dir, e)) < 0 ||
 	    (r = from_find(j, from, e)) < 0)
 		return r;
 	if (!(spec = kernelspec_load(from, e)))
@@ -267,7 +197,7 @@ static int add(struct job *j, struct err *e)
 		err_set(e, 0, "'%s' starts inside a sandbox already", j->from);
 		r = err_fix(e, "name the kernelspec it was made from");
 	} else {
-		r = spec_rewrite(j, spec, from, e);
+		r = spec_rewrite(j, spec, from, &o->layers, e);
 	}
 	if (r == 0)
 		r = kernelspec_write(dir, from, spec, j->force, e);
@@ -278,6 +208,17 @@ static int add(struct job *j, struct err *e)
 	}
 	if (r == 0)
 		(void)printf("%s\n", dir);
+	return r;
+}
+
+static int add(struct job *j, struct err *e)
+{
+	struct options o;
+	int r;
+
+	options_init(&o);
+	r = add_checked(j, &o, e);
+	options_free(&o);
 	return r;
 }
 

@@ -91,11 +91,12 @@ def test_add_wraps_the_kernel_and_carries_everything_else_over(fresh):
     assert r.text == made + "\n"
     new, old = installed(fresh, "toy-weir"), installed(fresh, "toy")
     assert new["argv"] == [BIN, "run", "--name", "toy-weir", "--connection-file",
-                           "{connection_file}", "--keep-env", "KERNEL_SETTING", "--preset", "none",
+                           "{connection_file}", "--env", "KERNEL_SETTING=x", "--preset", "none",
                            "--allow", "data.example.org:443", "--", *old["argv"]]
     assert new["display_name"] == "Toy (weir)"
-    for k in ("language", "interrupt_mode", "metadata", "env"):
+    for k in ("language", "interrupt_mode", "metadata"):
         assert new[k] == old[k]
+    assert "env" not in new	# it is an option: weir itself does not start with it
     with open(fresh.path(f"{d}/logo-64x64.png"), "rb") as a, \
             open(fresh.path(f"{made}/logo-64x64.png"), "rb") as b:
         assert a.read() == b.read()
@@ -135,6 +136,68 @@ def test_what_is_wrong_is_told_and_nothing_is_made(world, words, told):
     assert os.listdir(world.path(f"{world.home}/{KERNELS}")) == before == ["toy"]
 
 
+def test_what_a_kernelspec_sets_is_not_weirs_environment(fresh):
+    """a kernelspec of a project's environment is the project's word: it names no policy for weir"""
+    d = spec(fresh, "toy", env={"XDG_CONFIG_HOME": f"{fresh.home}/evil", "A": "b c=d"},
+             argv=["sh", "{resource_dir}/start.sh"])
+    fresh.write(f"{fresh.home}/evil/weir/policy", "read /srv/more\n")
+    fresh.write("/srv/more/s", "secret", root=True)
+    fresh.weir("kernelspec", "add", "tw", "--from", "toy", "--preset", "none").ok()
+    new = installed(fresh, "tw")
+    assert "env" not in new
+    argv = [a.replace("{resource_dir}", f"{fresh.home}/{KERNELS}/tw") for a in new["argv"]]
+    i = argv.index("--")
+    argv[i + 1:] = ["sh", "-c", "echo $XDG_CONFIG_HOME $A; ls /srv; head -c4 \"$1\"/logo-64x64.png",
+                    "sh", f"{fresh.home}/{KERNELS}/tw"]
+    r = fresh.weir(*argv[1:], env=new.get("env", {})).ok()
+    assert f"{fresh.home}/evil b c=d\n" in r.text and "more" not in r.text, r
+    assert b"\x89PNG" in r.out, "its resources are readable where its argv names their directory"
+
+    fresh.write(f"{d}/kernel.json", json.dumps(
+        {"argv": ["k"], "display_name": "T", "env": {"PATH": "/opt/k/bin:${PATH}"}}))
+    r = fresh.weir("kernelspec", "add", "tp", "--from", "toy")
+    assert r.status == 125 and "PATH" in r.errtext and "--env PATH=" in r.errtext, r
+    assert not os.path.exists(fresh.path(f"{fresh.home}/{KERNELS}/tp"))
+    fresh.weir("kernelspec", "add", "tp", "--from", "toy", "--env", "PATH=/opt/k/bin:/usr/bin").ok()
+    assert "PATH=/opt/k/bin:/usr/bin" in installed(fresh, "tp")["argv"]
+
+
+def test_links_in_a_kernelspec_lead_nowhere_else(fresh):
+    d = spec(fresh, "toy")
+    fresh.write(f"{fresh.home}/.ssh/id_ed25519", "secret", 0o600)
+    fresh.write(f"{d}/start.sh", "#!/bin/sh\n", 0o755)
+    os.symlink(f"{fresh.home}/.ssh/id_ed25519", fresh.path(f"{d}/logo-svg.svg"))
+    os.symlink("../../../../../.ssh/id_ed25519", fresh.path(f"{d}/kernel.css"))
+    os.symlink("logo-64x64.png", fresh.path(f"{d}/logo-32x32.png"))
+    made = fresh.weir("kernelspec", "add", "tw", "--from", "toy").ok().text.strip()
+    assert sorted(os.listdir(fresh.path(made))) == ["kernel.json", "logo-32x32.png", "logo-64x64.png",
+                                                    "start.sh"]
+    assert os.access(fresh.path(f"{made}/start.sh"), os.X_OK)
+    assert not os.path.islink(fresh.path(f"{made}/logo-32x32.png"))
+
+
+def test_a_linked_kernelspec_and_one_with_a_directory_lose_nothing(fresh):
+    spec(fresh, "toy")
+    made = fresh.weir("kernelspec", "add", "tw", "--from", "toy").ok().text.strip()
+    kept = fresh.path(f"{fresh.home}/kept")
+    os.rename(fresh.path(made), kept)
+    os.symlink(f"{fresh.home}/kept", fresh.path(made))
+    before = sorted(os.listdir(kept))
+    fresh.weir("kernelspec", "remove", "tw").ok()
+    assert sorted(os.listdir(kept)) == before and not os.path.lexists(fresh.path(made))
+    os.symlink(f"{fresh.home}/kept", fresh.path(made))
+    fresh.weir("kernelspec", "add", "tw", "--from", "toy", "--force").ok()
+    assert sorted(os.listdir(kept)) == before and not os.path.islink(fresh.path(made))
+
+    fresh.mkdir(f"{made}/extra")
+    before = sorted(os.listdir(fresh.path(made)))
+    for words in (["remove", "tw"], ["add", "tw", "--from", "toy", "--force"]):
+        r = fresh.weir("kernelspec", *words)
+        assert r.status == 125 and f"{made}/extra" in r.errtext, r
+        assert sorted(os.listdir(fresh.path(made))) == before
+    assert sorted(os.listdir(fresh.path(f"{fresh.home}/{KERNELS}"))) == ["toy", "tw"]
+
+
 def test_sys_prefix_and_the_environments_own_python(fresh):
     """Jupyter starts the word "python" with its own interpreter; behind weir run it is spelled out"""
     venv = fresh.mkdir(f"{fresh.home}/venv")
@@ -165,7 +228,7 @@ def test_a_kernel_is_reached_on_its_five_ports_and_cannot_change_them(fresh, whe
             "project": f"{work}/kernel-1.json"}[where]
     info = connection(fresh, path)
     text = fresh.read(path)
-    env = {"KERNEL_SETTING": "x", "JPY_PARENT_PID": "4711", "JPY_SESSION_NAME": "/n.ipynb"}
+    env = {"JPY_PARENT_PID": "4711", "JPY_SESSION_NAME": "/n.ipynb"}
     for _ in range(2):	# a restart finds the ports free and the same
         with start(fresh, "toy-weir", path, cwd=work, env=env) as k:
             parent, told, session, setting = json.loads(k.readline())
