@@ -96,7 +96,7 @@ static bool belongs(const struct connection_file *c, const char *dir, const char
 	       name[n + 1 + strspn(name + n + 1, "0123456789")] == '\0';
 }
 
-static int directory_judge(const struct connection_file *c, const char *dir, const char *base,
+static int directory_judge(struct connection_file *c, const char *dir, const char *base,
 			   struct err *e)
 {
 	SCOPED_FD int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -111,6 +111,8 @@ static int directory_judge(const struct connection_file *c, const char *dir, con
 		err_set(e, 0, "'%s', where the kernel's sockets go, is not this user's alone", dir);
 		return err_fix(e, "chmod 700 '%s'", dir);
 	}
+	c->dev = st.st_dev;
+	c->ino = st.st_ino;
 	if (!(d = fdopendir(fd)))
 		return err_set(e, errno, "read '%s'", dir);
 	(void)take_fd(&fd); /* @d has it now */
@@ -170,11 +172,27 @@ int connection_file_take(struct connection_file *c, struct layers_options *o, co
 	return r;
 }
 
+/* What was opened for the write line is what was judged, or the project shows it writable anyway. */
+static bool directory_is_same(const struct connection_file *c, const struct sandbox_plan *p)
+{
+	struct stat st;
+
+	if (p->project && p->project_write && path_within(c->directory, p->project))
+		return true;
+	for (size_t i = 0; i < p->ngrants; i++)
+		if (p->grants[i].write && fstat(p->grants[i].fd, &st) == 0 &&
+		    st.st_dev == c->dev && st.st_ino == c->ino)
+			return true;
+	return false;
+}
+
 /* Jupyter's clients put it below the home directory or, without a server, into /tmp. */
 int connection_file_plan(const struct connection_file *c, struct sandbox_plan *p, struct err *e)
 {
 	size_t home = strlen(p->home);
 
+	if (c && c->directory && !directory_is_same(c, p))
+		return err_set(e, 0, "'%s' was replaced while it was looked at", c->directory);
 	if (!c || !c->path || (c->directory && path_within(c->path, c->directory)))
 		return 0;
 	if (p->project && p->project_write && path_within(c->path, p->project))

@@ -4,6 +4,7 @@
 #define WEIR_BROKER_CLI_CONNECTION_FILE_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 struct err;
 struct layers_options;
@@ -18,6 +19,8 @@ struct connection_file {
 	char *text; /* with the key that signs messages */
 	size_t len;
 	char *directory; /* transport ipc: where the sockets are made, canonical; or NULL */
+	dev_t dev;	 /* of it, as it was judged */
+	ino_t ino;
 };
 
 /**
