@@ -23,7 +23,9 @@ set -eu
 		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo
 		gdb:gdb fontconfig:fc-list python3-matplotlib texlive-latex-base:pdflatex
 		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux zsh:zsh fish:fish ksh:ksh
-		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap"
+		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap
+		python3-jupyter-client python3-ipykernel python3-nbclient jupyter-notebook
+		r-cran-irkernel python3-matplotlib"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'

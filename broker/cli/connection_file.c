@@ -180,8 +180,8 @@ static bool directory_is_same(const struct connection_file *c, const struct sand
 	if (p->project && p->project_write && path_within(c->directory, p->project))
 		return true;
 	for (size_t i = 0; i < p->ngrants; i++)
-		if (p->grants[i].write && fstat(p->grants[i].fd, &st) == 0 &&
-		    st.st_dev == c->dev && st.st_ino == c->ino)
+		if (p->grants[i].write && fstat(p->grants[i].fd, &st) == 0 && st.st_dev == c->dev &&
+		    st.st_ino == c->ino)
 			return true;
 	return false;
 }

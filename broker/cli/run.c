@@ -49,8 +49,9 @@ static const char exits[] =
 /* What the command line said. */
 struct typed {
 	struct options o;
-	bool shell;  /* weir shell */
-	char **argv; /* CMD …, for shell the words behind it */
+	bool shell;	/* weir shell */
+	char **argv;	/* CMD …, for shell the words behind it */
+	pid_t launcher; /* our parent, when its end is to be the sandbox's; or 0 */
 };
 
 static int read_options(struct typed *t, int argc, char **argv, struct err *e)
@@ -204,6 +205,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	(void)memcpy(run.id, id, sizeof(run.id));
 	run.command = t->argv[0];
 	run.status_fd = t->o.status_fd;
+	run.launcher = t->launcher;
 	run.listen_fd = -1;
 	run.tty = t->o.tty;
 	run.quiet = t->o.layers.quiet;
@@ -320,6 +322,7 @@ static int prepare(struct typed *t, struct err *e, int *status)
 
 static int run_main(bool shell, int argc, char **argv)
 {
+	const pid_t parent = getppid();
 	struct typed t = { .shell = shell };
 	struct err e = { 0 };
 	int r, status = EXIT_WEIR;
@@ -335,6 +338,9 @@ static int run_main(bool shell, int argc, char **argv)
 	}
 	if (r >= 0 && t.o.status_fd >= 0)
 		r = fd_set_cloexec(t.o.status_fd, true);
+	/* Jupyter says so of a kernel that is to end with it; without it a kernel outlives its server */
+	if (r >= 0 && t.o.connection.path && getenv("JPY_PARENT_PID"))
+		t.launcher = parent;
 	if (r >= 0)
 		r = prepare(&t, &e, &status);
 	options_free(&t.o);

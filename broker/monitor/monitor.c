@@ -21,6 +21,7 @@
 #include "broker/monitor/entry.h"
 #include "broker/monitor/from_nursery.h"
 #include "broker/monitor/from_shim.h"
+#include "broker/monitor/launcher.h"
 #include "broker/monitor/live.h"
 #include "broker/monitor/masks.h"
 #include "broker/monitor/record.h"
@@ -145,7 +146,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = m->names_fd = -1;
-	m->terminal.tty.fd = -1;
+	m->terminal.tty.fd = m->launcher_fd = -1;
 	m->out.inside[0] = m->out.inside[1] = m->out.inside[2] = -1;
 	STAILQ_INIT(&m->queue);
 	m->notices.quiet = run->quiet;
@@ -201,6 +202,7 @@ void monitor_free(struct monitor *m)
 	scope_close(&m->nursery_pidfd);
 	scope_close(&m->worker_sock);
 	scope_close(&m->connects_fd);
+	scope_close(&m->launcher_fd);
 	for (size_t i = 0; i < m->nlisteners; i++)
 		scope_close(&m->listeners[i]);
 	forwards_drop(m);
@@ -601,6 +603,7 @@ static int begin(struct monitor *m, struct err *e)
 		return r;
 	if (is_brokered)
 		limit_tell(m);
+	launcher_watch(m);
 	m->lock = serve_begin;
 	return 0;
 }

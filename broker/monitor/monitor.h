@@ -33,6 +33,7 @@ struct run {
 	const char *audit_path; /* default or from policy; NULL: audit off */
 	const char *command;	/* argv[0], for messages */
 	int status_fd;		/* --status-fd, or -1 */
+	pid_t launcher;		/* our parent, whose end is the sandbox's; 0: it may end before */
 	enum tty_mode tty;	/* --tty */
 	const char *project;	/* P, for who asks; or NULL */
 	const char *runtime;	/* directory of the runtime entries; NULL: no entry is made */

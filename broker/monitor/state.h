@@ -148,6 +148,8 @@ struct monitor {
 	ev_timer ready_timer;
 	ev_io connects; /* connects.c: the listener of the worker's filter */
 	int connects_fd;
+	ev_io launcher_io;
+	int launcher_fd; /* launcher.c: pidfd; -1: none */
 	unsigned connects_refused;
 	bool is_unjudged;
 	STAILQ_HEAD(, msg_queued) queue;

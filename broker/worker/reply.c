@@ -31,16 +31,27 @@ static const char *phrase_of(unsigned status)
 	return "Refused";
 }
 
+/* The line of the text that says what to type: of a refused CONNECT most clients show the status line and
+ * nothing else. put_line() has left nothing in it that a status line may not hold. */
+static const char *todo_line(const char *text, unsigned status)
+{
+	const char *what = status == 403 ? strchr(text, '\n') : NULL;
+	const char *rule = what ? strchr(what + 1, '\n') : NULL;
+
+	return rule && rule[1] ? rule + 1 : NULL;
+}
+
 ssize_t reply_write(char *out, size_t room, const struct reply *r)
 {
 	unsigned status = r->status ? r->status : reason_status(r->reason);
-	const char *error = reason_proxy_error(r->reason);
+	const char *error = reason_proxy_error(r->reason), *todo;
 	int n;
 
 	if (status < 400 || status > 599)
 		status = 503;
+	todo = todo_line(r->text, status);
 	n = snprintf(out, room,
-		     "HTTP/1.1 %u %s\r\n"
+		     "HTTP/1.1 %u %s%s%.*s\r\n"
 		     "Content-Type: text/plain; charset=utf-8\r\n"
 		     "Content-Length: %zu\r\n"
 		     "Proxy-Status: weir%s%s%s%s%s; details=\"%s\"\r\n"
@@ -49,9 +60,10 @@ ssize_t reply_write(char *out, size_t room, const struct reply *r)
 		     "Connection: close\r\n"
 		     "\r\n"
 		     "%s",
-		     status, phrase_of(status), strlen(r->text), error ? "; error=" : "",
-		     error ? error : "", r->rcode ? "; rcode=\"" : "", r->rcode ? r->rcode : "",
-		     r->rcode ? "\"" : "", reason_name(r->reason),
+		     status, phrase_of(status), todo ? "; " : "",
+		     todo ? (int)strcspn(todo, "\n") : 0, todo ? todo : "", strlen(r->text),
+		     error ? "; error=" : "", error ? error : "", r->rcode ? "; rcode=\"" : "",
+		     r->rcode ? r->rcode : "", r->rcode ? "\"" : "", reason_name(r->reason),
 		     status == 503 ? "Retry-After: 1\r\n" : "",
 		     status == 407 ? "Proxy-Authenticate: Basic realm=\"weir\"\r\n" : "",
 		     r->is_no_body ? "" : r->text);

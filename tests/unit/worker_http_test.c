@@ -205,7 +205,7 @@ static void refusal_names_status_error_and_reason(void **state)
 
 	(void)state;
 	assert_true(n > 0 && (size_t)n == strlen(out));
-	assert_non_null(strstr(out, "HTTP/1.1 403 Forbidden\r\n"));
+	assert_non_null(strstr(out, "HTTP/1.1 403 Forbidden; c\r\n"));
 	assert_non_null(strstr(out, "\r\nContent-Length: 6\r\n"));
 	assert_non_null(strstr(out, "\r\nProxy-Status: weir; error=http_request_denied; "
 				    "details=\"no_rule\"\r\n"));
