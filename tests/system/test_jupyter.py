@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-import jupyter
+import kernels
 from test_clients import wheel
 from world import PYTHON, alive, children, cmdline, descendants, need, wait_until
 
@@ -37,7 +37,7 @@ def net(world):
 @pytest.fixture
 def j(net):
     """A front end; at its end nothing of it and of its kernels is left"""
-    with jupyter.client(net) as client:
+    with kernels.client(net) as client:
         yield client
         client.p.stdin.close()
         client.p.wait(20)

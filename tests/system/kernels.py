@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""tests/system/jupyter.py - Debian's jupyter-client in the test world, outside any sandbox.
+"""tests/system/kernels.py - Debian's jupyter-client in the test world, outside any sandbox.
 
 The client is a Python of the world's user, told what to do line by line (inside.py): CLIENT is the
 vocabulary."""
