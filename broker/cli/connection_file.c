@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/cli/grant.h"
 #include "broker/cli/home.h"
 #include "broker/cli/layers.h"
+#include "broker/cli/places.h"
 #include "common/err.h"
 #include "common/scope.h"
 #include "sandbox/plan.h"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/places.h"
 #include "broker/cli/plan.h"
 #include "broker/cli/visible.h"
 #include "common/err.h"

@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 #include "broker/cli/cache.h"
-#include "broker/cli/grant.h"
+#include "broker/cli/judge.h"
+#include "broker/cli/places.h"
 #include "broker/cli/plan.h"
 #include "broker/cli/visible.h"
 #include "common/err.h"

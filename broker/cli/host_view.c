@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/judge.h"
 #include "broker/cli/mounts.h"
 #include "broker/cli/plan.h"
 #include "common/err.h"

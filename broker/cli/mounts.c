@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/cli/grant.h"
+#include "broker/cli/places.h"
 #include "common/scope.h"
 
 #define TEXT_FIRST (64UL << 10)

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/judge.h"
 #include "common/err.h"
 #include "common/scope.h"
 #include "policy/policy.h"
@@ -126,7 +127,7 @@ static int node_open(const struct judge *j, const struct policy_grant *g, const 
 		return err_set(e, errno, "open '%s'", spelled);
 	if (fstat(fd, &st) < 0)
 		return err_set(e, errno, "stat '%s'", spelled);
-	if ((r = grant_path(fd, path, e)) < 0 || (r = kind_judge(g, &st, path, e)) < 0 ||
+	if ((r = judge_where(fd, path, e)) < 0 || (r = kind_judge(g, &st, path, e)) < 0 ||
 	    (r = judge_own(j, path, e)) < 0)
 		return r;
 	r = push(plan, take_fd(&fd), path,

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/cli/grant.h"
+#include "broker/cli/places.h"
 #include "common/err.h"
 #include "common/num.h"
 #include "common/scope.h"

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/judge.h"
+#include "broker/cli/places.h"
 #include "common/err.h"
 #include "common/scope.h"
 #include "sandbox/plan.h"

@@ -15,10 +15,10 @@
 
 #include "broker/cli/answers.h"
 #include "broker/cli/forwards.h"
-#include "broker/cli/grant.h"
 #include "broker/cli/layers.h"
 #include "broker/cli/links.h"
 #include "broker/cli/options.h"
+#include "broker/cli/places.h"
 #include "broker/cli/plan.h"
 #include "broker/cli/unsandboxed.h"
 #include "broker/monitor/monitor.h"

@@ -19,6 +19,7 @@
 
 #include "broker/cli/grant.h"
 #include "broker/cli/mounts.h"
+#include "broker/cli/places.h"
 #include "broker/cli/plan.h"
 #include "broker/cli/visible.h"
 #include "common/err.h"

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "broker/cli/grant.h"
+#include "broker/cli/places.h"
 #include "common/scope.h"
 #include "sandbox/plan.h"
 

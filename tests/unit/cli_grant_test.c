@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/judge.h"
 #include "broker/cli/plan.h"
 #include "common/err.h"
 #include "common/scope.h"
