@@ -12,7 +12,7 @@ import pytest
 
 import kernels
 from test_clients import wheel
-from world import PYTHON, alive, children, cmdline, descendants, need, wait_until
+from world import BIN, PYTHON, ROOT, alive, children, cmdline, descendants, need, wait_until
 
 pytestmark = pytest.mark.clients
 A, F = "allowed.example.org", "files.example.com"
@@ -280,6 +280,39 @@ def test_no_orphan_when_the_notebook_server_is_killed(net):
         p.kill()
         p.wait()
     wait_until(lambda: not net.leftovers(), 30, "everything to end with the server")
+
+
+def test_the_example_provisioner_starts_any_kernelspec_in_a_sandbox(net):
+    """docs/examples/provisioner.py, by jupyter-client's own provisioning interface"""
+    d = net.mkdir(f"{net.home}/plugin")
+    net.write(f"{d}/provisioner.py", (ROOT / "docs/examples/provisioner.py").read_bytes())
+    net.write(f"{d}/weir_example-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: weir-example\n"
+              "Version: 1\n")
+    net.write(f"{d}/weir_example-1.dist-info/entry_points.txt",
+              "[jupyter_client.kernel_provisioners]\nweir = provisioner:Weir\n")
+    net.write(f"{net.home}/.local/share/jupyter/kernels/prov/kernel.json", json.dumps(
+        {"argv": [PYTHON, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+         "display_name": "Some Kernel", "language": "python",
+         "env": {"FROM_SPEC": "it is ${HOME}", "XDG_CONFIG_HOME": "/nowhere"},
+         "metadata": {"kernel_provisioner": {"provisioner_name": "weir", "config": {
+             "program": BIN, "options": ["--preset", "none", "--allow", A]}}}}))
+    with kernels.client(net, env={"PYTHONPATH": d, "XDG_CONFIG_HOME": f"{net.home}/.config"}) as j:
+        begin(j, "prov")
+        assert ok(j, "import os; print(os.environ['WEIR_SANDBOX'], os.environ['FROM_SPEC'])") == \
+            j.py("result = k.m.provisioner.sandbox['id']") + f" it is {net.home}\n"
+        told = j.py("result = k.m.provisioner.sandbox")
+        assert told["name"] == "somekernel" and len(told["ports"]) == 5
+        assert j.py("result = sorted(p['port'] for p in k.m.provisioner.sandbox['ports']) == "
+                    "sorted(k.m.ports)")
+        env = open(f"/proc/{j.py('result = k.weir')}/environ", "rb").read().split(b"\0")
+        assert b"XDG_CONFIG_HOME=/nowhere" not in env, "weir's own policy is the user's"
+        assert any(e.startswith(b"XDG_CONFIG_HOME=") for e in env)
+        j.py("k.m.restart_kernel(now=True); k.c.stop_channels(); k.connect()", timeout=90)
+        assert j.py("result = k.m.provisioner.sandbox['id']") != told["id"]
+        j.py("k.end()")
+        j.p.stdin.close()
+        j.p.wait(20)
+    net.assert_clean()
 
 
 def test_the_kernel_of_r(net, j):
