@@ -3,7 +3,7 @@
  * Every query is hostile. Whether a name may be known is the monitor's to say, once for each query; a
  * synthetic address comes back from there too. No packet leaves for a query's sake.
  * Bounds: QUERIES_MAX under way, then the socket is not read and the kernel drops what does not fit;
- * CLIENTS_MAX by TCP, one query of each at a time, for CLIENT_S without one.
+ * CLIENTS_MAX by TCP, one query of each at a time, for CLIENT_S from one to the end of the next.
  *   a query: READ --NAME--> PENDING --NAMED--> answered, or forgotten with its TCP client */
 #include "broker/worker/stub.h"
 
@@ -24,7 +24,7 @@
 
 #define QUERIES_MAX 128 /* a power of two: the low bits of a query's number are its place */
 #define CLIENTS_MAX 16
-#define CLIENT_S 10.
+#define CLIENT_S (10. * clock_scale)
 #define PER_WAKE 16
 #define LENGTH_LEN 2 /* RFC 1035 section 4.2.2 */
 
