@@ -4,32 +4,27 @@
  * An entry: FREE -> PENDING (connections wait on it) -> READY until its TTL is over -> FREE.
  * Two queries a name, one a family: when one has addresses the other gets DELAY_S more, so that a
  * server which never answers for IPv6 costs nobody anything (RFC 8305 section 3).
- * Bounds: ENTRIES_MAX names, MSG_ADDRS_MAX addresses each (public ones before others), TTL_MAX_S; connections beyond
- * ENTRIES_MAX pending names wait in a queue. */
+ * Bounds: ENTRIES_MAX names, MSG_ADDRS_MAX addresses each (public ones before others), TTL_MAX_S;
+ * connections beyond ENTRIES_MAX pending names wait in a queue. */
 #include "broker/worker/dns.h"
 
 #include <ares.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "broker/worker/conn.h"
 #include "broker/worker/dial.h"
+#include "broker/worker/dns_channel.h"
 #include "broker/worker/upstream.h"
 #include "common/scope.h"
 
 #define ENTRIES_MAX 256
-#define SOCKETS_MAX 256
 #define TTL_MAX_S 300
-#define QUERY_MS 2000 /* 2 + 4 + 8 s with one server: inside DIAL_S */
-#define TRIES 3
 #define CHANGE_S 4. /* queries under way when the servers change may go on so long */
 
 #define DELAY_S 0.05 /* RFC 8305 section 3, Resolution Delay */
@@ -58,190 +53,15 @@ struct dns_entry {
 };
 
 struct dns {
-	ares_channel channel;
+	struct dns_channel ch;
 	struct worker *w;
 	struct dns_entry entry[ENTRIES_MAX];
 	uint32_t pending;
 	struct conn_list queue; /* no entry was free, or the servers are about to change */
-	ev_io io[SOCKETS_MAX];
-	ev_timer timer, change;
+	ev_timer change;
 	bool has_servers, is_changing;
 	char next[MSG_SERVERS_MAX + 1];
 };
-
-static void queue_run(struct dns *d);
-
-const char *dns_word(int status)
-{
-	switch (status) {
-	case ARES_ENOTFOUND:
-		return "NXDOMAIN";
-	case ARES_ENODATA:
-		return "the name has no address";
-	case ARES_ESERVFAIL:
-		return "SERVFAIL";
-	case ARES_EREFUSED:
-		return "REFUSED";
-	case ARES_ENOTIMP:
-		return "NOTIMP";
-	case ARES_EFORMERR:
-		return "FORMERR";
-	case ARES_ETIMEOUT:
-		return "no answer from the name servers";
-	case ARES_ECONNREFUSED:
-		return "no name server can be reached";
-	case ARES_EBADNAME:
-		return "not a name that DNS can hold";
-	case ARES_EBADRESP:
-		return "a malformed answer";
-	default:
-		return ares_strerror(status);
-	}
-}
-
-/* RFC 1035 section 4.1.1, RFC 6895 section 2.3 */
-static const char *rcode_word(unsigned rcode)
-{
-	static const char *const words[] = { NULL,	 "FORMERR", "SERVFAIL",
-					     "NXDOMAIN", "NOTIMP",  "REFUSED" };
-
-	return rcode < ARRAY_LEN(words) ? words[rcode] : "an error of the name server";
-}
-
-/* ---- c-ares' sockets ----
- * They are made here only to see each answer's rcode: c-ares asks the next server after SERVFAIL,
- * NOTIMP and REFUSED, and when all said so it knows no more than that none was of use. */
-
-static ares_socket_t on_open(int family, int type, int protocol, void *arg)
-{
-	(void)arg;
-	return socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
-}
-
-static int on_close(ares_socket_t fd, void *arg)
-{
-	(void)arg;
-	return close(fd);
-}
-
-static int on_connect(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_t len, void *arg)
-{
-	(void)arg;
-	return connect(fd, sa, len);
-}
-
-static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *v, int n, void *arg)
-{
-	(void)arg;
-	return writev(fd, v, n);
-}
-
-bool dns_question(const uint8_t *p, size_t n, char out[HOST_MAX + 1])
-{
-	size_t at = 12, len = 0;
-
-	while (at < n && p[at] > 0) {
-		size_t label = p[at++];
-
-		if (label > 63 || label > n - at || len + label + 1 > HOST_MAX)
-			return false;
-		if (len > 0)
-			out[len++] = '.';
-		memcpy(out + len, p + at, label);
-		len += label;
-		at += label;
-	}
-	out[len] = '\0';
-	return len > 0 && at < n;
-}
-
-static void rcode_note(struct dns *d, const uint8_t *p, size_t n)
-{
-	char name[HOST_MAX + 1];
-	unsigned rcode = n > 12 ? p[3] & 0x0f : 0;
-
-	if (rcode == 0 || !(p[2] & 0x80) || !dns_question(p, n, name))
-		return;
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
-		struct dns_entry *e = &d->entry[i];
-
-		if (e->state == ENTRY_PENDING && strcasecmp(e->host, name) == 0)
-			e->rcode = (uint8_t)rcode;
-	}
-}
-
-static ares_ssize_t on_recv(ares_socket_t fd, void *buf, size_t len, int flags, struct sockaddr *sa,
-			    ares_socklen_t *salen, void *arg)
-{
-	ssize_t n = recvfrom(fd, buf, len, flags, sa, salen);
-
-	if (n > 0)
-		rcode_note(arg, buf, (size_t)n);
-	return n;
-}
-
-/* ---- c-ares in the loop ---- */
-
-static void timer_set(struct dns *d)
-{
-	struct timeval tv, *next = ares_timeout(d->channel, NULL, &tv);
-
-	ev_timer_stop(d->w->loop, &d->timer);
-	if (!next)
-		return;
-	ev_timer_set(&d->timer, (double)next->tv_sec + (double)next->tv_usec / 1e6 + 0.001, 0.);
-	ev_timer_start(d->w->loop, &d->timer);
-}
-
-static void after_process(struct dns *d)
-{
-	queue_run(d);
-	timer_set(d);
-}
-
-static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
-{
-	struct dns *d = io->data;
-	ares_socket_t fd = io->fd;
-
-	(void)loop;
-	ares_process_fd(d->channel, revents & EV_READ ? fd : ARES_SOCKET_BAD,
-			revents & EV_WRITE ? fd : ARES_SOCKET_BAD);
-	after_process(d);
-}
-
-static void on_timer(struct ev_loop *loop, ev_timer *t, int revents)
-{
-	struct dns *d = container_of(t, struct dns, timer);
-
-	(void)loop;
-	(void)revents;
-	ares_process_fd(d->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	after_process(d);
-}
-
-/* c-ares opens or closes a socket, or waits for something else on it */
-static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writable)
-{
-	struct dns *d = arg;
-	int events = (readable ? EV_READ : 0) | (writable ? EV_WRITE : 0);
-	ev_io *io = NULL;
-
-	for (size_t i = 0; i < SOCKETS_MAX && !io; i++) {
-		if (ev_is_active(&d->io[i]) && d->io[i].fd == fd)
-			io = &d->io[i];
-	}
-	if (io)
-		ev_io_stop(d->w->loop, io);
-	for (size_t i = 0; i < SOCKETS_MAX && !io; i++) {
-		if (!ev_is_active(&d->io[i]))
-			io = &d->io[i];
-	}
-	if (!io || events == 0)
-		return; /* no room: the query times out */
-	ev_io_set(io, fd, events);
-	ev_io_start(d->w->loop, io);
-}
 
 /* ---- entries ---- */
 
@@ -258,10 +78,10 @@ static void entry_refuse(struct conn *c, int status, unsigned rcode)
 	char what[512];
 
 	if (rcode && (status == ARES_ECONNREFUSED || status == ARES_ETIMEOUT))
-		word = rcode_word(rcode);
+		word = dns_rcode_word(rcode);
 	(void)snprintf(what, sizeof(what), "cannot resolve %s%s: %s",
 		       upstream_is(c) ? "the upstream proxy " : "", lookup_name(c), word);
-	c->w->rcode = is_late ? NULL : rcode_word(rcode);
+	c->w->rcode = is_late ? NULL : dns_rcode_word(rcode);
 	conn_refuse(c, is_late ? REASON_DNS_TIMEOUT : REASON_DNS_ERROR, what);
 }
 
@@ -447,7 +267,7 @@ static void query(struct dns *d, struct dns_entry *e, const char *host)
 		e->half[f] = (struct half){ .entry = e, .is_pending = true };
 	d->pending += 2;
 	for (size_t f = 0; f < ARRAY_LEN(e->half); f++)
-		ares_getaddrinfo(d->channel, e->host, NULL, &hints[f], on_answer, &e->half[f]);
+		ares_getaddrinfo(d->ch.ares, e->host, NULL, &hints[f], on_answer, &e->half[f]);
 }
 
 static void wait_on(struct conn *c, struct dns_entry *e)
@@ -488,7 +308,7 @@ static void servers_apply(struct dns *d)
 	d->is_changing = false;
 	ev_timer_stop(d->w->loop, &d->change);
 	d->has_servers = d->next[0] != '\0';
-	if (d->has_servers && ares_set_servers_ports_csv(d->channel, d->next) != ARES_SUCCESS)
+	if (d->has_servers && ares_set_servers_ports_csv(d->ch.ares, d->next) != ARES_SUCCESS)
 		d->has_servers = false;
 	for (size_t i = 0; i < ENTRIES_MAX; i++)
 		d->entry[i].expires = 0; /* another view of the names */
@@ -525,7 +345,7 @@ void dns_resolve(struct conn *c)
 	}
 	if (!resolve(d, c))
 		queue_add(d, c);
-	timer_set(d);
+	dns_channel_wait(&d->ch);
 }
 
 void dns_forget(struct conn *c)
@@ -548,7 +368,26 @@ void dns_timeout(struct conn *c)
 	conn_refuse(c, REASON_DNS_TIMEOUT, what);
 }
 
-/* ---- servers ---- */
+/* ---- the channel, and its servers ---- */
+
+static void on_processed(struct dns_channel *ch)
+{
+	queue_run(container_of(ch, struct dns, ch));
+	dns_channel_wait(ch);
+}
+
+/* The last answer that had none of our addresses says why there are none. */
+static void on_rcode(struct dns_channel *ch, const char *name, unsigned rcode)
+{
+	struct dns *d = container_of(ch, struct dns, ch);
+
+	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+		struct dns_entry *e = &d->entry[i];
+
+		if (e->state == ENTRY_PENDING && strcasecmp(e->host, name) == 0)
+			e->rcode = (uint8_t)rcode;
+	}
+}
 
 static void on_change(struct ev_loop *loop, ev_timer *t, int revents)
 {
@@ -556,8 +395,8 @@ static void on_change(struct ev_loop *loop, ev_timer *t, int revents)
 
 	(void)loop;
 	(void)revents;
-	ares_cancel(d->channel); /* the old servers had their time */
-	after_process(d);
+	ares_cancel(d->ch.ares); /* the old servers had their time */
+	on_processed(&d->ch);
 }
 
 int dns_servers(struct worker *w, const char *csv)
@@ -569,43 +408,11 @@ int dns_servers(struct worker *w, const char *csv)
 	memcpy(d->next, csv, strlen(csv) + 1);
 	d->is_changing = true;
 	if (d->pending == 0) {
-		after_process(d);
+		on_processed(&d->ch);
 	} else if (!ev_is_active(&d->change)) {
 		ev_timer_set(&d->change, CHANGE_S, 0.);
 		ev_timer_start(w->loop, &d->change);
 	}
-	return 0;
-}
-
-static int channel_init(struct dns *d)
-{
-	static const struct ares_socket_functions sockets = { on_open, on_close, on_connect,
-							      on_recv, on_send };
-	static struct in_addr nowhere;
-	static char lookups[] = "b", resolvconf[] = "/dev/null";
-	struct ares_options o = {
-		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
-		.timeout = QUERY_MS,
-		.tries = TRIES,
-		.ndots = 1,
-		.servers = &nowhere,
-		.nservers = 1,
-		.domains = NULL,
-		.ndomains = 0,
-		.lookups = lookups,
-		.sock_state_cb = on_socket_state,
-		.sock_state_cb_data = d,
-		.resolvconf_path = resolvconf,
-	};
-	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-		   ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB |
-		   ARES_OPT_RESOLVCONF;
-
-	nowhere.s_addr = htonl(INADDR_LOOPBACK);
-	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS ||
-	    ares_init_options(&d->channel, &o, mask) != ARES_SUCCESS)
-		return -ENOMEM;
-	ares_set_socket_functions(d->channel, &sockets, d);
 	return 0;
 }
 
@@ -624,11 +431,8 @@ int dns_init(struct worker *w)
 		TAILQ_INIT(&d->entry[i].waiters);
 		ev_init(&d->entry[i].delay, on_delay);
 	}
-	for (size_t i = 0; i < SOCKETS_MAX; i++) {
-		ev_io_init(&d->io[i], on_socket, -1, 0);
-		d->io[i].data = d;
-	}
-	ev_init(&d->timer, on_timer);
+	d->ch.on_processed = on_processed;
+	d->ch.on_rcode = on_rcode;
 	ev_init(&d->change, on_change);
-	return channel_init(d);
+	return dns_channel_init(&d->ch, w->loop);
 }
