@@ -4,12 +4,10 @@
  * plan holds is open or copied: nothing in it points into the caller's strings. */
 #include "broker/cli/plan.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,130 +21,28 @@
 #include "broker/cli/hide.h"
 #include "broker/cli/home.h"
 #include "broker/cli/host_view.h"
-#include "broker/cli/java.h"
 #include "broker/cli/judge.h"
 #include "broker/cli/mounts.h"
 #include "broker/cli/node.h"
-#include "broker/cli/places.h"
+#include "broker/cli/plan_parts.h"
 #include "broker/cli/repo.h"
 #include "broker/cli/toolroots.h"
-#include "broker/cli/visible.h"
 #include "common/err.h"
 #include "common/feature.h"
 #include "common/num.h"
 #include "common/scope.h"
 #include "policy/policy.h"
-#include "sandbox/credentials.h"
-#include "sandbox/environ.h"
 #include "sandbox/plan.h"
-#include "sandbox/prompt.h"
 
-#define HOSTS_MAX (1 << 20) /* bytes of the host's hosts file, in network allow */
-#define WORDS_MAX 1024	    /* env lines and flags */
-#define ARGS_MAX (1 << 20)  /* arguments of CMD */
-
-static int no_memory(struct err *e)
+int plan_no_memory(struct err *e)
 {
 	return err_set(e, ENOMEM, "plan the sandbox");
 }
 
-static int copy(char **to, const char *from, struct err *e)
+int plan_copy(char **to, const char *from, struct err *e)
 {
 	*to = strdup(from);
-	return *to ? 0 : no_memory(e);
-}
-
-/* ---- the user's files ---- */
-
-static bool home_usable(const char *home)
-{
-	if (str_eq(home, "/"))
-		return false;
-	for (const struct system_row *s = system_dirs; s->path; s++)
-		if (str_eq(home, s->path)
-			    ? !str_eq(home, "/root")
-			    : path_within(home, s->path) &&
-				      (s->use == SYSTEM_NOTHING || s->use == SYSTEM_NO_WRITE))
-			return false;
-	return true;
-}
-
-static int person_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
-{
-	const struct person *who = in->who;
-	int r;
-
-	p->uid = who->uid;
-	p->gid = who->gid;
-	if ((r = copy(&p->user, who->user, e)) < 0 || (r = copy(&p->group, who->group, e)) < 0 ||
-	    (r = copy(&p->shell, who->shell, e)) < 0)
-		return r;
-	if (home_usable(who->home)) {
-		if ((r = copy(&p->home, who->home, e)) < 0)
-			return r;
-		return grant_links(who->home_spelled, p, e);
-	}
-	/* a service account whose home is / or a system directory */
-	return asprintf(&p->home, "/home/%s", who->user) < 0 ? no_memory(e) : 0;
-}
-
-static int hostname_plan(struct sandbox_plan *p, struct err *e)
-{
-	char name[256];
-
-	if (gethostname(name, sizeof(name)) < 0)
-		(void)snprintf(name, sizeof(name), "localhost");
-	name[sizeof(name) - 1] = '\0';
-	for (char *c = name; *c; c++) /* it goes into files: one word */
-		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 127)
-			*c = '-';
-	return copy(&p->hostname, name[0] ? name : "localhost", e);
-}
-
-static int host_hosts(struct sandbox_plan *p, struct err *e)
-{
-	SCOPED_FD int fd = open("/etc/hosts", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	size_t len = 0;
-
-	if (!(p->hosts = calloc(1, HOSTS_MAX + 1)))
-		return no_memory(e);
-	while (fd >= 0 && len < HOSTS_MAX) {
-		ssize_t n = read(fd, p->hosts + len, HOSTS_MAX - len);
-
-		if (n <= 0)
-			break;
-		len += (size_t)n;
-	}
-	return 0;
-}
-
-static int hosts_plan(struct sandbox_plan *p, struct err *e)
-{
-	char *text = NULL;
-
-	if (p->net_host)
-		return host_hosts(p, e);
-	if (asprintf(&text,
-		     "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback %s\n",
-		     p->hostname, p->hostname) < 0)
-		return no_memory(e);
-	p->hosts = text;
-	return 0;
-}
-
-/* The same for each run in one project, and no other machine's or project's. */
-static int machine_id_plan(struct sandbox_plan *p, const char *project, struct err *e)
-{
-	static const char salt[] = "weir machine-id";
-	unsigned char hash[16];
-
-	static_assert(sizeof(hash) >= crypto_generichash_BYTES_MIN, "BLAKE2b takes this length");
-	if (crypto_generichash(hash, sizeof(hash), (const unsigned char *)project, strlen(project),
-			       (const unsigned char *)salt, sizeof(salt)) != 0)
-		return err_set(e, 0, "make a machine id");
-	for (size_t i = 0; i < sizeof(hash); i++)
-		(void)snprintf(p->machine_id + 2 * i, 3, "%02x", hash[i]);
-	return 0;
+	return *to ? 0 : plan_no_memory(e);
 }
 
 /* ---- P ---- */
@@ -241,7 +137,7 @@ static int project_plan(struct sandbox_plan *p, const struct judge *j, struct mo
 		project_tell(in, &why, how, str_eq(path, in->who->home));
 	if (how == 2)
 		return 0;
-	if ((r = copy(&p->project, path, e)) < 0)
+	if ((r = plan_copy(&p->project, path, e)) < 0)
 		return r;
 	p->project_write = how == 0;
 	if (how == 0 && !feature_off("guard") && (r = repo_plan(p, j, fd, path, in->quiet, e)) < 0)
@@ -299,325 +195,6 @@ static int hidden_plan(struct sandbox_plan *p, const struct judge *j, struct mou
 	return r < 0 ? r : 0;
 }
 
-/* ---- what is visible inside ---- */
-
-/* Where CMD starts: its own place when that is inside, else the private home. */
-static int cwd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
-{
-	static const char *const private[] = { "/tmp", "/var/tmp", "/", "/home" };
-	const char *real = in->place->real;
-	int r;
-
-	if (visible(p, real)) {
-		if ((r = grant_links(in->place->cwd, p, e)) < 0)
-			return r;
-		return copy(&p->cwd, in->place->cwd, e);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(private); i++)
-		if (str_eq(real, private[i]) &&
-		    (!str_eq(real, "/home") || path_within(p->home, real)))
-			return copy(&p->cwd, real, e);
-	return copy(&p->cwd, p->home, e);
-}
-
-/* Where the host has CMD, when inside it is not: for the message, should execve not find it. */
-static int command_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
-{
-	char file[PATH_MAX];
-
-	return command_find(in, file) && !visible(p, file) ? copy(&p->cmd_host, file, e) : 0;
-}
-
-/* ---- environment and arguments ---- */
-
-/** struct telling - how the environment's builder reaches the plan and the user */
-struct telling {
-	const struct sandbox_plan *plan;
-	bool verbose;
-};
-
-static bool env_visible(void *arg, const char *path)
-{
-	const struct telling *t = arg;
-
-	return visible(t->plan, path);
-}
-
-static void env_dropped(void *arg, const char *name, const char *why)
-{
-	const struct telling *t = arg;
-
-	if (t->verbose)
-		note("%s is dropped from the environment: %s", name, why);
-}
-
-static int words_add(struct environ_word *w, size_t *n, const char *name, const char *value,
-		     struct err *e)
-{
-	if (*n >= WORDS_MAX)
-		return err_set(e, E2BIG, "more than %d env words", WORDS_MAX);
-	w[(*n)++] = (struct environ_word){ .set = value != NULL, .name = name, .value = value };
-	return 0;
-}
-
-/* --env K=V: the name is copied, since it ends at a '='. */
-static int flag_words(const struct plan_in *in, struct environ_word *w, size_t *n, char **names,
-		      size_t *nnames, struct err *e)
-{
-	int r = 0;
-
-	for (char *const *k = in->env_keep; k && *k && r == 0; k++)
-		r = words_add(w, n, *k, NULL, e);
-	for (char *const *s = in->env_set; s && *s && r == 0; s++) {
-		const char *eq = strchr(*s, '=');
-
-		if (!eq || eq == *s)
-			return err_set(e, 0, "--env '%s': expected NAME=VALUE", *s);
-		if (*nnames >= WORDS_MAX || !(names[*nnames] = strndup(*s, (size_t)(eq - *s))))
-			return no_memory(e);
-		r = words_add(w, n, names[(*nnames)++], eq + 1, e);
-	}
-	return r;
-}
-
-/* A JVM's own file names the proxy where that file is the machine's, in /etc. */
-static int java_plan(struct sandbox_plan *p, const struct plan_in *in, bool *options, struct err *e)
-{
-	struct java j = { .options = false };
-
-	*options = false;
-	if (!p->listeners)
-		return 0;
-	if (java_find(&j, in->environ) < 0 ||
-	    !(p->java = calloc(ARRAY_LEN(j.files), sizeof(*p->java)))) {
-		java_free(&j);
-		return no_memory(e);
-	}
-	*options = j.options && !p->transparent; /* else each JVM would say so, for nothing */
-	for (size_t i = 0; j.files[i]; i++)
-		p->java[i] = take_ptr(&j.files[i]);
-	java_free(&j);
-	return 0;
-}
-
-/* A variable that names a granted socket is kept: without it programs do not find the socket. */
-static int socket_words(const struct plan_in *in, struct environ_word *w, size_t *n, char **names,
-			size_t *nnames, struct err *e)
-{
-	int r = 0;
-
-	for (char *const *v = in->environ; v && *v && r == 0; v++) {
-		const char *eq = strchr(*v, '=');
-
-		if (!eq || eq == *v || !node_names(in->policy, eq + 1))
-			continue;
-		if (*nnames >= WORDS_MAX || !(names[*nnames] = strndup(*v, (size_t)(eq - *v))))
-			return no_memory(e);
-		r = words_add(w, n, names[(*nnames)++], NULL, e);
-	}
-	return r;
-}
-
-static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct environ_word *w,
-		       size_t n, bool java, struct err *e)
-{
-	struct telling t = { .plan = p, .verbose = in->verbose && !in->quiet };
-	const struct environ_in env = {
-		.host = in->environ,
-		.home = str_eq(p->home, in->who->home) ? in->who->home_spelled : p->home,
-		.user = p->user,
-		.shell = p->shell,
-		.cwd = p->cwd,
-		.id = in->id,
-		.uid = p->uid,
-		.proxy = p->listeners,
-		.java = java,
-		.words = w,
-		.nwords = n,
-		.visible = env_visible,
-		.dropped = env_dropped,
-		.arg = &t,
-	};
-
-	return environ_build(&env, &p->envp, e);
-}
-
-/* A kernel that hears of a parent ends when it is gone, and newer ones when it is another: inside, its
- * parent is the keeper. The session's name is that of the notebook. */
-static int kernel_words(const struct plan_in *in, struct environ_word *w, size_t *n, struct err *e)
-{
-	int r;
-
-	if (!in->connection || !in->connection->path)
-		return 0;
-	r = words_add(w, n, "JPY_SESSION_NAME", NULL, e);
-	if (r == 0 && getenv("JPY_PARENT_PID"))
-		r = words_add(w, n, "JPY_PARENT_PID", SANDBOX_KEEPER_PID, e);
-	return r;
-}
-
-static int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
-{
-	struct environ_word *w = reallocarray(NULL, WORDS_MAX,
-					      sizeof(*w)); /* not touched: not there */
-	char **names = reallocarray(NULL, WORDS_MAX, sizeof(*names));
-	size_t n = 0, nnames = 0;
-	bool java = false;
-	int r = 0;
-
-	if (!w || !names) {
-		free(w);
-		free(names);
-		return no_memory(e);
-	}
-	r = java_plan(p, in, &java, e);
-	for (size_t i = 0; p->prompt && i < prompt_nwords && r == 0; i++)
-		r = words_add(w, &n, prompt_words[i].name, prompt_words[i].value, e);
-	if (r == 0)
-		r = kernel_words(in, w, &n, e);
-	for (const struct policy_env *v = policy_envs(in->policy); v && r == 0; v = v->next)
-		r = words_add(w, &n, v->name, v->set ? (v->value ? v->value : "") : NULL, e);
-	if (r == 0)
-		r = flag_words(in, w, &n, names, &nnames, e);
-	if (r == 0)
-		r = socket_words(in, w, &n, names, &nnames, e);
-	if (r == 0)
-		r = words_build(p, in, w, n, java, e);
-	for (size_t i = 0; i < nnames; i++)
-		free(names[i]);
-	free(names);
-	free(w);
-	return r;
-}
-
-/* CMD, what comes between it and its arguments (NULL-terminated, or NULL), its arguments. */
-static int argv_plan(struct sandbox_plan *p, const char *cmd, const char *const *between,
-		     char *const *args, struct err *e)
-{
-	size_t n = 0, at = 0, nbetween = 0;
-
-	while (n < ARGS_MAX && args[n])
-		n++;
-	if (args[n])
-		return err_set(e, E2BIG, "run that many arguments");
-	while (between && between[nbetween])
-		nbetween++;
-	if (!(p->argv = calloc(n + nbetween + 2, sizeof(p->argv[0]))))
-		return no_memory(e);
-	if (!(p->argv[at++] = strdup(cmd)))
-		return no_memory(e);
-	for (size_t i = 0; i < nbetween; i++)
-		if (!(p->argv[at++] = strdup(between[i])))
-			return no_memory(e);
-	for (size_t i = 0; i < n; i++)
-		if (!(p->argv[at++] = strdup(args[i])))
-			return no_memory(e);
-	return 0;
-}
-
-/* The person's shell, or one of the system's where it is not inside. */
-static int shell_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
-{
-	static const char *const instead[] = { "/bin/bash", "/usr/bin/bash", "/bin/sh" };
-	const char *shell = in->argv[0], *wanted = shell, *typed = NULL;
-	size_t nargs = 0;
-	int r;
-
-	for (char *const *v = in->environ; *v && !typed; v++)
-		if (strncmp(*v, "SHELL=", 6) == 0)
-			typed = *v + 6;
-	if (typed && !str_eq(typed, shell))
-		wanted = typed; /* cannot be executed here either */
-	for (size_t i = 0; i < ARRAY_LEN(instead) && !visible(p, shell); i++)
-		if (access(instead[i], X_OK) == 0)
-			shell = instead[i];
-	if (!str_eq(shell, wanted) && !in->quiet) {
-		if (access(wanted, X_OK) == 0)
-			note("'%s' is not visible inside: '%s' is started instead; -r %s shows it",
-			     wanted, shell, wanted);
-		else
-			note("'%s', which SHELL names, cannot be executed: '%s' is started instead",
-			     wanted, shell);
-	}
-	while (in->argv[1 + nargs])
-		nargs++;
-	free(p->shell);
-	p->shell = NULL;
-	p->prompt = true;
-	r = copy(&p->shell, shell, e);
-	return r < 0 ? r : argv_plan(p, shell, prompt_args(shell, nargs), in->argv + 1, e);
-}
-
-static int cmd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
-{
-	if (!in->argv[0])
-		return err_set(e, 0, "no command to run");
-	return in->shell ? shell_plan(p, in, e) : argv_plan(p, in->argv[0], NULL, in->argv + 1, e);
-}
-
-/* ---- descriptors ---- */
-
-/* Whoever holds an open directory reaches what lies in it, and ".." of it, past every mount. */
-static int directory_refuse(int fd, const char *what, struct err *e)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return err_set(e, errno, "stat %s", what);
-	if (!S_ISDIR(st.st_mode))
-		return 0;
-	(void)err_set(e, 0, "%s is a directory", what);
-	(void)err_why(e, "through it the command would reach what no grant names");
-	return err_fix(e, "weir run -r DIR or -w DIR, without the redirection");
-}
-
-static int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
-{
-	if (in->nkeep > PLAN_KEEP_MAX)
-		return err_set(e, E2BIG, "more than %d descriptors to keep", PLAN_KEEP_MAX);
-	if (in->nkeep && !(p->keep_fds = calloc(in->nkeep, sizeof(p->keep_fds[0]))))
-		return no_memory(e);
-	for (size_t i = 0; i < in->nkeep; i++) {
-		int fd = in->keep_fds[i], r;
-		bool again = false;
-		char what[32];
-
-		if (fd <= 2)
-			return err_set(e, 0, "--keep-fd %d: 0, 1 and 2 are always there", fd);
-		if (fcntl(fd, F_GETFD) < 0)
-			return err_set(e, errno, "--keep-fd %d", fd);
-		if (isatty(fd))
-			return err_set(
-				e, 0,
-				"--keep-fd %d: it is a terminal, which never enters a sandbox", fd);
-		(void)snprintf(what, sizeof(what), "--keep-fd %d", fd);
-		if ((r = directory_refuse(fd, what, e)) < 0)
-			return r;
-		for (size_t k = 0; k < p->nkeep; k++)
-			again = again || p->keep_fds[k] == fd;
-		if (!again)
-			p->keep_fds[p->nkeep++] = fd;
-	}
-	return 0;
-}
-
-/* A closed 0, 1 or 2 would be taken by the next file opened, and that would be CMD's. */
-static int stdio_fill(struct err *e)
-{
-	static const char *const names[] = { "standard input", "standard output",
-					     "standard error" };
-
-	for (int i = 0; i < 3; i++) {
-		int r;
-
-		if (fcntl(i, F_GETFD) < 0 && open("/dev/null", i ? O_WRONLY : O_RDONLY) != i)
-			return err_set(e, errno, "open '/dev/null'");
-		if ((r = directory_refuse(i, names[i], e)) < 0)
-			return r;
-	}
-	return 0;
-}
-
 static int exe_plan(struct sandbox_plan *p, struct err *e)
 {
 	char path[PATH_MAX];
@@ -628,7 +205,7 @@ static int exe_plan(struct sandbox_plan *p, struct err *e)
 	path[n] = '\0';
 	if ((p->exe_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC)) < 0)
 		return err_set(e, errno, "open weir's own program");
-	return copy(&p->exe, path, e);
+	return plan_copy(&p->exe, path, e);
 }
 
 /* What the transparent route needs before the first question: a route for each address rule and, where
@@ -643,7 +220,7 @@ static int route_plan(struct sandbox_plan *p, const struct plan_in *in, struct e
 		return 0;
 	if (!(p->nets = calloc(PLAN_NETS_MAX, sizeof(p->nets[0]))) ||
 	    !(p->ports = calloc(PLAN_PORTS_MAX, sizeof(p->ports[0]))))
-		return no_memory(e);
+		return plan_no_memory(e);
 	n = policy_open_nets(in->policy, p->nets, PLAN_NETS_MAX);
 	if (n < 0) {
 		(void)err_set(e, 0, "route %s takes %d address rules at most",
@@ -658,7 +235,7 @@ static int route_plan(struct sandbox_plan *p, const struct plan_in *in, struct e
 	    asprintf(&p->ports_wide, "%s: %s", policy_rule_where(wide, where, sizeof(where)),
 		     wide->origin->text) < 0) {
 		p->ports_wide = NULL;
-		return no_memory(e);
+		return plan_no_memory(e);
 	}
 	return 0;
 }
