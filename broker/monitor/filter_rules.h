@@ -2,7 +2,7 @@
 /* broker/monitor/filter_rules.h - what the monitor may ask of the kernel once the command runs.
  * It reads what the user may read, because it follows the hosts, resolv.conf and policy files; it
  * writes what it holds open, the audit log above all, and a new file that replaces a policy file when
- * a person's answer is to be kept (docs/adr/0006). No exec, no new process, no connect(). */
+ * a person's answer is to be kept (docs/adr/0007). No exec, no new process, no connect(). */
 #ifndef WEIR_BROKER_MONITOR_FILTER_RULES_H
 #define WEIR_BROKER_MONITOR_FILTER_RULES_H
 
