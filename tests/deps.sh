@@ -25,7 +25,7 @@ set -eu
 		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux zsh:zsh fish:fish ksh:ksh
 		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap
 		python3-jupyter-client python3-ipykernel python3-nbclient jupyter-notebook
-		r-cran-irkernel python3-matplotlib"
+		r-cran-irkernel python3-matplotlib python3-debugpy"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'
