@@ -30,7 +30,8 @@ set -eu
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'
 	nightly='chromium:chromium'
-	bench='bubblewrap:bwrap tinyproxy:tinyproxy socat:socat squid:squid python3'
+	bench='bubblewrap:bwrap tinyproxy:tinyproxy socat:socat squid:squid python3
+		python3-ipykernel python3-jupyter-client'
 }
 
 verb=$1

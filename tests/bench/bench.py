@@ -152,6 +152,19 @@ class Bench:
         else:
             row("cat of 200 MB, relayed vs a plain pty", "failed")
 
+    def kernel(self):
+        """How much later a notebook's kernel is there"""
+        shutil.copy(HERE / "kernel.py", self.dir)
+        p = subprocess.run(self.user("/usr/bin/python3", self.dir / "kernel.py", self.weir,
+                                     3 if self.o.quick else 21), env=self.env, cwd=self.work,
+                           capture_output=True, text=True, check=False)
+        what = "start of a Jupyter kernel, by weir run over plain"
+        if p.returncode or len(p.stdout.split()) != 2:
+            row(what, "failed", note="apt-get install -y python3-ipykernel: " + p.stderr[-100:].strip())
+            return
+        plain, weir = map(float, p.stdout.split())
+        row(what, f"{weir - plain:.1f} ms", "<= 20 ms", "", f"{weir:.0f} ms, plain {plain:.0f} ms")
+
     # ---- data path ----
 
     def start(self):
@@ -498,6 +511,7 @@ def main():
     try:
         b.launch()
         b.terminal()
+        b.kernel()
         b.start()
         b.streams()
         b.rates()
