@@ -4,16 +4,15 @@
 #include "common/err.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/escape.h"
+#include "common/fd.h"
 
 #define LINE_MAX_BYTES 3072 /* one printed line: what[512] fully escaped, with room to spare */
 
@@ -145,14 +144,8 @@ static int detached = -1; /* stderr opened anew, non-blocking; -1: stderr itself
 
 void err_detach(void)
 {
-	struct stat st;
-
-	/* O_NONBLOCK on descriptor 2 itself would reach everybody who shares it, CMD among them. A
-	 * socket cannot be opened anew, MSG_DONTWAIT does for it; a regular file never blocks, and an
-	 * offset of our own would overwrite what others write. */
-	if (!is_detached && fstat(STDERR_FILENO, &st) == 0 &&
-	    (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
-		detached = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (!is_detached)
+		detached = fd_detached(STDERR_FILENO); /* CMD shares descriptor 2 itself */
 	is_detached = true;
 }
 

@@ -6,9 +6,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 union pass {
@@ -138,6 +143,57 @@ int fd_write_all(int fd, const void *buf, size_t len)
 			return -errno;
 		p += n;
 		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fd_detached(int fd)
+{
+	char path[32];
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+		return -1;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* What says that it is writable takes so much without blocking: pipe(7) */
+static ssize_t piece_out(int fd, const char *buf, size_t len)
+{
+	ssize_t n;
+
+	if (len > PIPE_BUF)
+		len = PIPE_BUF;
+	n = send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n < 0 && errno == ENOTSOCK ? write(fd, buf, len) : n;
+}
+
+int fd_write_within(int fd, const void *buf, size_t len, int ms)
+{
+	const int64_t end = now_ms() + ms;
+	const char *p = buf;
+
+	while (len > 0) {
+		int64_t left = end - now_ms();
+		struct pollfd w = { .fd = fd, .events = POLLOUT };
+		int r = poll(&w, 1, left > 0 ? (int)left : 0);
+		ssize_t n = r > 0 ? piece_out(fd, p, len) : 0;
+
+		if (r == 0)
+			return -ETIMEDOUT;
+		if ((r < 0 || n < 0) && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		p += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
 	}
 	return 0;
 }

@@ -40,6 +40,16 @@ ssize_t fd_recv(int sock, void *buf, size_t len, int *fds, size_t *nfds);
 int fd_set_cloexec(int fd, bool on);
 int fd_set_nonblock(int fd, bool on);
 
+/** fd_detached() - the pipe or terminal @fd opened anew for writing, non-blocking: O_NONBLOCK on @fd itself
+ * would reach everybody who shares it
+ * Return: the caller's, close-on-exec; -1: what it is cannot be opened anew. A regular file is not: it
+ *	   never blocks, and an offset of its own would overwrite what others write */
+int fd_detached(int fd);
+
+/** fd_write_within() - write all of @buf, waiting for at most @ms for a reader that is slow
+ * Return: 0, or -errno; -ETIMEDOUT: some of it may have been written */
+int fd_write_within(int fd, const void *buf, size_t len, int ms);
+
 /** fd_write_all() - write all of @buf to a blocking descriptor, going on after EINTR and short
  * writes. Return: 0, or -errno */
 int fd_write_all(int fd, const void *buf, size_t len);

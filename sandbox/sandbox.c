@@ -67,6 +67,7 @@ struct child {
 	int picks[TREES_MAX]; /* overlays, for the monitor */
 	size_t npicks;
 	struct pipes pipes;
+	pid_t keeper;
 };
 
 static struct msg_wr out; /* 16 KiB: not on the child's stack */
@@ -640,6 +641,7 @@ static int keeper_fork(struct child *c, struct err *e)
 		(void)close(p->net[0]);
 		keeper_begin(c);
 	}
+	c->keeper = keeper;
 	(void)close(p->report[1]);
 	(void)close(p->go[0]);
 	(void)close(p->net[1]);
@@ -690,6 +692,7 @@ static int child_main(void *arg)
 	if (setup_begin(c, &e) < 0 || keeper_fork(c, &e) < 0 || setup_end(c, &e) < 0)
 		child_fail(shim.monitor, &e);
 	shim.keeper = c->pipes.report[0]; /* go() forgets @c */
+	shim.keeper_pid = c->keeper;
 	shim.tty = c->tty;
 	if (go(c, &e) < 0)
 		child_fail(shim.monitor, &e);

@@ -28,6 +28,7 @@
 
 struct state {
 	int monitor, keeper, signals;
+	pid_t keeper_pid;
 	pid_t starting; /* 0: no process for CMD yet */
 	pid_t cmd;	/* 0: not running yet */
 	int tty;	/* the terminal inside, or -1 */
@@ -46,20 +47,31 @@ __attribute__((noreturn)) static void finish(int code)
 	_exit(code);
 }
 
+/* For the last word, which counts more than an early end: a monitor that is stopped has not read what the
+ * command brought about meanwhile. Nothing else is to be done, and it ends this process with itself. */
+static bool has_room(const struct state *s)
+{
+	struct pollfd p = { .fd = s->monitor, .events = POLLOUT };
+
+	return ppoll(&p, 1, NULL, NULL) > 0 || errno == EINTR;
+}
+
 static void say_execfail(struct state *s, const struct msg_execfail *m)
 {
-	wr_open(&out, MSG_EXECFAIL, 0);
-	msg_put_execfail(&out, m);
-	(void)wr_send(&out, s->monitor, NULL, 0);
+	do {
+		wr_open(&out, MSG_EXECFAIL, 0);
+		msg_put_execfail(&out, m);
+	} while (wr_send(&out, s->monitor, NULL, 0) == -EAGAIN && has_room(s));
 }
 
 static void say_exited(struct state *s, uint32_t status)
 {
 	const struct msg_exited m = { .status = status };
 
-	wr_open(&out, MSG_EXITED, 0);
-	msg_put_exited(&out, &m);
-	(void)wr_send(&out, s->monitor, NULL, 0);
+	do {
+		wr_open(&out, MSG_EXITED, 0);
+		msg_put_exited(&out, &m);
+	} while (wr_send(&out, s->monitor, NULL, 0) == -EAGAIN && has_room(s));
 }
 
 /* One that the monitor has no room for is dropped: the command can bring about any number of them. */
@@ -154,11 +166,15 @@ static void on_keeper(struct state *s)
 static void on_signal(struct state *s)
 {
 	struct signalfd_siginfo si;
+	int status;
+	pid_t pid;
 
 	while (read(s->signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
-		; /* whichever it was: the only thing pid 1 does about a signal is to reap */
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+		; /* whichever it was: what pid 1 does about a signal is to look after its children */
+	/* somebody inside may stop the keeper, and nobody would hear of the command's end */
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
+		if (pid == s->keeper_pid && WIFSTOPPED(status))
+			(void)kill(pid, SIGCONT);
 }
 
 /* Two unconnected sockets of this network namespace, or what there is of them. */
@@ -347,7 +363,11 @@ void shim_main(const struct shim *shim)
 	int r;
 
 	s = (struct state){
-		.monitor = shim->monitor, .keeper = shim->keeper, .tty = shim->tty, .own = getpgrp()
+		.monitor = shim->monitor,
+		.keeper = shim->keeper,
+		.keeper_pid = shim->keeper_pid,
+		.tty = shim->tty,
+		.own = getpgrp(),
 	};
 	s.signals = signals_open();
 	r = s.signals < 0 ? s.signals : fd_set_nonblock(s.keeper, true);

@@ -58,9 +58,10 @@ int keeper_write(int pipe, const struct keeper_report *r);
 __attribute__((noreturn)) void keeper_main(int pipe, pid_t cmd);
 
 struct shim {
-	int monitor; /* SOCK_SEQPACKET to the monitor, non-blocking */
-	int keeper;  /* read end of the keeper's pipe */
-	int tty;     /* the terminal inside, or -1; held, so that its end is the sandbox's */
+	int monitor;	  /* SOCK_SEQPACKET to the monitor, non-blocking */
+	int keeper;	  /* read end of the keeper's pipe */
+	pid_t keeper_pid; /* a child of this process */
+	int tty;	  /* the terminal inside, or -1; held, so that its end is the sandbox's */
 };
 /**
  * shim_main() - lock and serve until CMD has ended or the monitor is gone; never returns

@@ -146,7 +146,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = m->names_fd = -1;
-	m->terminal.tty.fd = m->launcher_fd = -1;
+	m->terminal.tty.fd = m->launcher_fd = m->status_fd = -1;
 	m->out.inside[0] = m->out.inside[1] = m->out.inside[2] = -1;
 	STAILQ_INIT(&m->queue);
 	m->notices.quiet = run->quiet;
@@ -194,6 +194,7 @@ void monitor_free(struct monitor *m)
 	hosts_free(&m->hosts);
 	notices_free(&m->notices);
 	audit_free(m->audit);
+	scope_close(&m->status_fd);
 	scope_close(&m->shim_sock);
 	scope_close(&m->shim_pidfd);
 	scope_close(&m->proc_fd);
@@ -596,7 +597,8 @@ static int begin(struct monitor *m, struct err *e)
 		r = sandbox_begin_guarded(m, e);
 	if (r < 0)
 		return r;
-	err_detach();  /* from here on connections wait for this process */
+	err_detach(); /* from here on connections wait for this process */
+	status_begin(m);
 	repo_begin(m); /* the sandbox is being made meanwhile */
 	r = guard_begin(m, is_brokered, e);
 	if (r < 0)

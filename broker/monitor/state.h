@@ -122,8 +122,10 @@ struct monitor {
 	struct cgroup cgroup;
 	struct repo *repo;	    /* what git would run of P, before; NULL: not looked at */
 	struct timespec repo_since; /* by the clock of files, before the sandbox is made */
-	bool unix_open; /* the kernel does not close the sockets in what may be written */
-	int status;	/* what monitor_main() will return */
+	bool unix_open;	  /* the kernel does not close the sockets in what may be written */
+	int status;	  /* what monitor_main() will return */
+	int status_fd;	  /* --status-fd opened anew, or -1: as it is */
+	bool status_lost; /* it did not take a line */
 	bool have_status;
 	struct err *err; /* why the command did not run */
 	int (*lock)(struct monitor *m,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/monitor/status.c - --status-fd: JSON lines for the program that started weir.
- * The descriptor is the caller's; one that does not take a line loses it. */
+ * The descriptor is the caller's, who may not read: what does not take a line in time gets no more, since
+ * the rest of the line would be missing, and the monitor serves meanwhile nobody.
+ *   OPEN --a line is not taken--> LOST */
 #include "broker/monitor/status.h"
 
 #include <jansson.h>
@@ -17,18 +19,26 @@
 #include "policy/policy.h"
 #include "sandbox/plan.h"
 
+#define LINE_MS 1000 /* for whoever reads to take a line */
 #define PATHS_MAX 16 /* of each kind, in the line */
 
-static void line_write(const struct monitor *m, json_t *o)
+void status_begin(struct monitor *m)
+{
+	m->status_fd = m->run->status_fd < 0 ? -1 : fd_detached(m->run->status_fd);
+}
+
+static void line_write(struct monitor *m, json_t *o)
 {
 	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 	size_t len = text ? strlen(text) : 0;
 
+	int fd = m->status_fd < 0 ? m->run->status_fd : m->status_fd;
+
 	json_decref(o);
-	if (text) {
+	if (text && !m->status_lost) {
 		text[len++] =
 			'\n'; /* in the place of its NUL: one write where it fits into a pipe */
-		(void)fd_write_all(m->run->status_fd, text, len);
+		m->status_lost = fd_write_within(fd, text, len, LINE_MS) < 0;
 	}
 	free(text);
 }
@@ -95,7 +105,7 @@ static json_t *sockets_json(const struct monitor *m)
 	return list;
 }
 
-void status_started(const struct monitor *m)
+void status_started(struct monitor *m)
 {
 	if (m->run->status_fd < 0)
 		return;
@@ -106,7 +116,7 @@ void status_started(const struct monitor *m)
 				"sockets_open", sockets_json(m)));
 }
 
-void status_exited(const struct monitor *m, int status)
+void status_exited(struct monitor *m, int status)
 {
 	if (m->run->status_fd >= 0)
 		line_write(m, json_pack("{s:s, s:i}", "event", "exited", "status", status));

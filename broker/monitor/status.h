@@ -5,10 +5,12 @@
 
 struct monitor;
 
+/** status_begin() - before the monitor is locked: make --status-fd ready for a reader that does not read */
+void status_begin(struct monitor *m);
 /** status_started() - {"event":"started","id":…,"pid":…,"name":…,"ports":…,"holes":…}; pid is the
  * sandbox's pid 1 as the host sees it (docs/schema/status.json) */
-void status_started(const struct monitor *m);
+void status_started(struct monitor *m);
 /** status_exited() - {"event":"exited","status":…} */
-void status_exited(const struct monitor *m, int status);
+void status_exited(struct monitor *m, int status);
 
 #endif

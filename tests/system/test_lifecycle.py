@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: ISC
 """What happens when things end, or are ended (A10, D1, D2, D4; H40, H42, H43)."""
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -12,8 +13,8 @@ import time
 import pytest
 
 from origins.tcp import echo, source
-from world import BIN, PYTHON, Procs, alive, children, namespaces_alive, stat_of, verdicts, \
-    wait_until
+from world import BIN, PYTHON, Procs, alive, children, cmdline, descendants, namespaces_alive, \
+    stat_of, verdicts, wait_until
 
 HOST = "allowed.example.org"
 
@@ -43,7 +44,7 @@ def gone(world, sb, procs, ns, mounts, sockets):
     wait_until(lambda: not any(alive(p) for p in procs.all()), 10,
                "the end of monitor, nursery, worker, shim, keeper and CMD")
     world.assert_clean()
-    wait_until(lambda: not namespaces_alive(ns), 5, "the end of every namespace")
+    wait_until(lambda: not namespaces_alive(ns, world.uid), 10, "the end of every namespace")
     assert world.mounts() == mounts
     assert world.unix_sockets() == sockets
     assert sb.p.poll() is not None
@@ -484,7 +485,80 @@ def test_d1_status_fd_tells_started_and_exited(net):
     assert lines[1]["status"] == 3 and lines[0]["pid"] > 0 and lines[0]["id"]
 
 
+@pytest.mark.parametrize("blocking", [True, False])
+def test_d1_a_reader_of_status_fd_that_does_not_read_holds_nothing_up(net, blocking):
+    """The pipe is full before the command starts: it runs, is served, ends, and so does weir"""
+    a, b = os.pipe()
+    os.set_blocking(b, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(b, b"x" * 4096)
+    os.set_blocking(b, blocking)
+    with net.spawn("run", "--status-fd", str(b), "--", "sh", "-c", "echo here; exit 3",
+                   pass_fds=[b]) as r:
+        done = r.finish(timeout=10)
+    assert (done.status, done.out, done.err) == (3, b"here\n", b""), done
+    assert os.get_blocking(b) == blocking, "the reader's own descriptor was changed"
+    os.close(b)
+    with os.fdopen(a, "rb") as f:
+        assert set(f.read()) == {ord("x")}, "part of a line"
+
+
+def test_d1_a_slow_reader_of_status_fd_gets_every_line(net):
+    """A line that is longer than the room: the rest comes when there is some"""
+    a, b = os.pipe()
+    fcntl.fcntl(b, fcntl.F_SETPIPE_SZ, 4096)
+    data = os.path.dirname(net.write(f"{net.home}/status/{'x' * 200}/file", "x"))
+    with net.spawn("run", "--status-fd", str(b), *["-r", data] * 30, "--", "true",
+                   pass_fds=[b]) as r:
+        os.close(b)
+        with os.fdopen(a) as f:
+            lines = [json.loads(x) for x in f]
+        assert r.finish().status == 0
+    assert [x["event"] for x in lines] == ["started", "exited"], lines
+    assert len(json.dumps(lines[0])) > 4096 and len(lines[0]["holes"]) == 30
+
+
 # ---- D2 ----
+
+def test_d2_a_stopped_keeper_goes_on(net):
+    """It alone hears that the command ended, and the command may stop it"""
+    r = net.run("--", PYTHON, "-c", "import os, signal\nfor i in range(50):\n"
+                "    os.kill(os.getppid(), signal.SIGSTOP)\nos._exit(5)", timeout=8)
+    assert r.status == 5, r
+
+
+@pytest.mark.parametrize("floods", [0, 3000])
+def test_d2_the_exit_status_is_not_lost_behind_other_words_of_the_sandbox(net, floods):
+    """The monitor stands still while the command is stopped and goes on again and again"""
+    with net.spawn("run", "--", PYTHON, "-c", f"""
+import os, signal, sys, time
+me = os.getpid()
+def state():
+    with open(f"/proc/{{me}}/stat") as f: return f.read().rsplit(") ")[1][0]
+r, w = os.pipe()
+if os.fork() == 0:
+    print("ready", flush=True); sys.stdin.readline()
+    for i in range({floods}):
+        os.kill(me, signal.SIGSTOP)
+        while state() != "T": pass
+        os.kill(me, signal.SIGCONT)
+    print("flooded", flush=True)
+    os.write(w, b"x"); os._exit(0)
+while not os.read(r, 1): pass
+os._exit(6)
+""", stdin=subprocess.PIPE) as r:
+        assert r.readline() == b"ready\n"
+        os.kill(r.pid, signal.SIGSTOP)
+        r.p.stdin.write(b"go\n")
+        r.p.stdin.flush()
+        assert r.readline() == b"flooded\n"
+        cmd = [p for p in descendants(r.pid) if cmdline(p).startswith(PYTHON)]
+        wait_until(lambda: not any(alive(p) for p in cmd), 10, "the end of the command")
+        os.kill(r.pid, signal.SIGCONT)
+        done = r.finish(timeout=10)
+    assert (done.status, done.err) == (6, b""), done
+
 
 def test_d2_h40_a_command_that_waits_for_all_children_ends(net):
     """H40: nothing of weir's is the command's child"""

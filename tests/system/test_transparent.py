@@ -548,7 +548,7 @@ def test_transparent_nothing_is_left_behind(fresh):
         gone = {os.readlink(f"/proc/{procs.cmd}/ns/{n}") for n in ("user", "mnt", "net", "pid", "ipc", "uts")}
         s.close()
     wait_until(lambda: not [p for p in procs.all() if alive(p)], 10, "the processes gone")
-    wait_until(lambda: not namespaces_alive(gone), 10, "the namespaces gone")
+    wait_until(lambda: not namespaces_alive(gone, fresh.uid), 10, "the namespaces gone")
     o.close()
 
 

@@ -137,6 +137,14 @@ def all_pids():
     return [int(p) for p in os.listdir("/proc") if p.isdigit()]
 
 
+def real_uid(pid):
+    try:
+        text = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="latin-1")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int([ln for ln in text.splitlines() if ln.startswith("Uid:")][0].split()[1])
+
+
 def children_map():
     kids = {}
     for p in all_pids():
@@ -225,11 +233,12 @@ def watching(monitor):
     wait_until(look, 10, "the monitor's watches")
 
 
-def namespaces_alive(wanted):
-    """Which of these namespaces some process still is in"""
+def namespaces_alive(wanted, uid):
+    """Which of these namespaces some process of this user still is in. Of others' not: the kernel
+    gives the number of one that is gone to the next, whoever makes it"""
     seen = set()
     for p in all_pids():
-        if not alive(p):
+        if not alive(p) or real_uid(p) != uid:
             continue
         for n in ("user", "mnt", "net", "pid", "ipc", "uts", "cgroup"):
             try:
