@@ -26,6 +26,7 @@ int cmd_forget(int argc, char **argv);
 int cmd_trust(int argc, char **argv);
 int cmd_untrust(int argc, char **argv);
 int cmd_connect(int argc, char **argv);
+int cmd_audit(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
 int cmd_kernelspec(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -335,6 +335,8 @@ static int look(struct audit_file *f, const struct stat *st, struct audit_found 
 	f->size = st->st_size;
 	if (st->st_size > 0)
 		r = tail_take(f, st->st_size, found);
+	if (r < 0)
+		f->size = -1;
 	return r;
 }
 
@@ -416,10 +418,8 @@ int audit_file_begin(struct audit_file *f, long wait_ms, size_t len, struct audi
 	if (r < 0)
 		return r;
 	r = ready(f, len, found);
-	if (r < 0) {
-		f->size = -1;
+	if (r < 0)
 		lock_drop(f->lock);
-	}
 	return r;
 }
 

@@ -232,12 +232,6 @@ def test_options_of_later_are_refused_by_name(world, option):
     assert r.status == 125 and (option[-1] in r.errtext or option[0] in r.errtext), r
 
 
-@pytest.mark.parametrize("command", ["audit"])
-def test_commands_of_later_are_refused_by_name(world, command):
-    r = world.weir(command, "x")
-    assert r.status == 125 and f"'{command}'" in r.errtext and r.out == b"", r
-
-
 def test_an_unknown_command_and_option_suggest_the_nearest(world):
     assert "run" in world.weir("rn", "--", "true").errtext
     assert "--allow" in world.weir("run", "--alow", "x.example.org", "--", "true").errtext

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: ISC
+"""weir audit: read, follow, verify; and the log as many sandboxes leave it (SPEC 7; E8)."""
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import termios
+import time
+
+import pytest
+
+from origins.tcp import unique
+from world import IS_ROOT, verdicts
+
+HOST = "allowed.example.org"
+SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "docs/schema/audit.json"
+
+
+@pytest.fixture(scope="module")
+def net(world):
+    world.web = world.http("93.184.216.34", 80, "allowed")
+    return world
+
+
+def state_dir(net):
+    state = f"{net.home}/.local/log-{unique()}"
+    net.mkdir(f"{state}/weir", 0o700)
+    return state
+
+
+def log_of(net, state):
+    return net.path(f"{state}/weir/audit.jsonl")
+
+
+def audit(net, state, *args):
+    return net.weir("audit", *args, state=state)
+
+
+@pytest.fixture(scope="module")
+def log(net):
+    """Two runs: six verdicts, half of them denied"""
+    state = state_dir(net)
+    for name in ("one", "two"):
+        urls = [f"http://{HOST}/", "http://denied.example.net/", f"http://{HOST}/b"]
+        net.run("--name", name, "--", "curl", "-s", "-o", "/dev/null", *urls, allow=[HOST],
+                state=state).ok()
+    return state
+
+
+def copy(net, log):
+    state = state_dir(net)
+    to = log_of(net, state)
+    shutil.copy(log_of(net, log), to)
+    net.own(f"{state}/weir/audit.jsonl")
+    return state, pathlib.Path(to)
+
+
+def test_a_record_is_what_the_schema_says(net, log):
+    schema = json.loads(SCHEMA.read_text())
+    allowed = {"allow", "deny"}
+    prev = "0" * 64
+    for line in pathlib.Path(log_of(net, log)).read_bytes().splitlines():
+        o = json.loads(line)
+        for k in schema["required"]:
+            assert k in o, (k, o)
+        for k, rule in schema["properties"].items():
+            if k in o and "pattern" in rule:
+                assert re.match(rule["pattern"], o[k]), (k, o)
+            if k in o and "enum" in rule:
+                assert o[k] in rule["enum"], (k, o)
+        assert o.get("verdict", "allow") in allowed
+        assert o["prev"] == prev
+        # the canonical bytes, as weir-audit(5) has them
+        body = line[:line.rindex(b',"hash":"')]
+        assert hashlib.blake2b(body, digest_size=32).hexdigest() == o["hash"]
+        prev = o["hash"]
+
+
+def test_rows_filters_and_summary(net, log):
+    r = audit(net, log).ok()
+    rows = r.text.splitlines()
+    assert len(rows) == len(pathlib.Path(log_of(net, log)).read_bytes().splitlines())
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  [0-9a-f]{12}  ", x) for x in rows), rows
+    denied = audit(net, log, "--denied").ok().text.splitlines()
+    assert len(denied) == 2 and all("denied.example.net:80" in x and "no_rule" in x for x in denied)
+    assert len(audit(net, log, "--host", ".example.net").text.splitlines()) == 2
+    assert audit(net, log, "--host", "*.allowed.example.org").text == ""
+    one = [json.loads(x) for x in audit(net, log, "--sandbox", "one", "--json").text.splitlines()]
+    assert {x["name"] for x in one} == {"one"} and len(one) == len(rows) // 2
+    by_id = audit(net, log, "--sandbox", one[0]["sandbox"][:6], "--json").text.splitlines()
+    assert [json.loads(x) for x in by_id] == one
+    assert len(audit(net, log, "--since", "1h").text.splitlines()) == len(rows)
+    assert audit(net, log, "--until", "1h").text == ""
+    assert audit(net, log, "--since", "2999-01-01").text == ""
+    s = json.loads(audit(net, log, "--summary", "--json").ok().text)
+    top = {x["target"]: x for x in s}
+    assert top[f"{HOST}:80"]["allowed"] >= 2 and top[f"{HOST}:80"]["down"] > 0
+    assert top["denied.example.net:80"]["denied"] == 2
+    text = audit(net, log, "--summary").ok().text
+    assert text.startswith("TARGET") and HOST in text, text
+
+
+@pytest.mark.parametrize("args, word", [
+    (["--since", "soon"], "'soon'"), (["nonsense"], "neither verify nor head"),
+    (["verify", "--head", "abc"], "'abc'"), (["head", "--denied"], "verify and head"),
+    (["--summary", "--follow"], "--summary"), (["--nonsense"], "'--nonsense'"),
+    (["--file", "/nonexistent/x"], "/nonexistent/x")])
+def test_a_wrong_call_says_what_is_wrong(net, log, args, word):
+    r = audit(net, log, *args)
+    assert r.status == 125 and word in r.errtext and r.out == b"", r
+
+
+def test_rows_fit_the_terminal(net, log):
+    fd, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    p = net.spawn("audit", state=log, stdout=inner, stdin=inner)
+    os.close(inner)
+    out = b""
+    while True:
+        try:
+            got = os.read(fd, 65536)
+        except OSError:
+            break
+        if not got:
+            break
+        out += got
+    os.close(fd)
+    assert p.p.wait() == 0, out
+    rows = out.split(b"\r\n")[:-1]
+    assert len(rows) > 4 and max(map(len, rows)) == 60, rows
+
+
+def test_broken_and_foreign_lines_never_crash_it(net, log):
+    state, f = copy(net, log)
+    whole = f.read_bytes()
+    bad = (b"\x1b]0;pwned\x07\n", b"\xff\xfe\n", b"{}\n", b"[1]\n", b"x" * 200000 + b"\n",
+           b'{"v":1,"event":"verdict","host":"a\\u001b[31m\\u202e"}\n', b"\n", b'{"v":1,"ev')
+    f.write_bytes(b"".join(bad[:-1]) + whole + bad[-1])
+    r = audit(net, state).ok()
+    assert all(c == 10 or 32 <= c < 127 for c in r.out), r.out
+    assert "\\x1b[31m" in r.text and "no record" in r.errtext, r
+    for args in (["--json"], ["--summary"], ["--denied"], ["head"]):
+        assert audit(net, state, *args).status == 0
+    r = audit(net, state, "verify")
+    assert r.status == 1 and "no record" in r.text, r
+
+
+def lines_of(f):
+    return f.read_bytes().splitlines(keepends=True)
+
+
+def case_changed(x):
+    x[3] = x[3].replace(b'"event"', b'"EVENT"')
+
+
+def case_removed(x):
+    del x[3]
+
+
+def case_inserted(x):
+    body = b'{"v":1,"event":"verdict","prev":"' + json.loads(x[3])["hash"].encode() + b'"'
+    x.insert(4, body + b',"hash":"' + hashlib.blake2b(body, digest_size=32).hexdigest().encode() +
+             b'"}\n')
+
+
+def case_swapped(x):
+    x[3], x[4] = x[4], x[3]
+
+
+def case_copied(x):
+    x.insert(6, x[2])
+
+
+def case_rewritten(x):
+    body = x[3][:x[3].rindex(b',"hash":"')].replace(b'"event"', b'"EVENT"')
+    x[3] = body + b',"hash":"' + hashlib.blake2b(body, digest_size=32).hexdigest().encode() + b'"}\n'
+
+
+def case_begun_later(x):
+    del x[:2]
+
+
+def case_foreign(x):
+    x.insert(4, b"nothing to see\n")
+
+
+@pytest.mark.parametrize("case, where, what", [
+    (case_changed, 4, "the record was changed"),
+    (case_removed, 4, "records before this one were removed"),
+    (case_inserted, 5, "the record was inserted"),
+    (case_swapped, 4, "the record was moved"),
+    (case_copied, 7, "inserted, or moved here"),
+    (case_rewritten, 5, "the one before was rewritten"),
+    (case_begun_later, 1, "records before this one were removed"),
+    (case_foreign, 6, "is no record, and none tells of it")])
+def test_verify_says_which_record_and_how(net, log, case, where, what):
+    state, f = copy(net, log)
+    assert audit(net, state, "verify").ok().text.endswith("the chain holds\n")
+    x = lines_of(f)
+    case(x)
+    f.write_bytes(b"".join(x))
+    r = audit(net, state, "verify")
+    said = [s for s in r.text.splitlines() if s.startswith("/")]
+    assert r.status == 1 and f"audit.jsonl:{where}: " in said[0] and what in said[0], r
+    # the same by naming the file
+    assert audit(net, state, "verify", f"{state}/weir/audit.jsonl").status == 1
+
+
+def test_a_cut_tail_shows_against_a_head_kept_elsewhere(net, log):
+    state, f = copy(net, log)
+    head = audit(net, state, "head").ok().text.split()[0]
+    assert re.fullmatch("[0-9a-f]{64}", head)
+    assert "0 records since" in audit(net, state, "verify", "--head", head).ok().text
+    x = lines_of(f)
+    f.write_bytes(b"".join(x[:-2]))
+    assert audit(net, state, "verify").status == 0	# the chain alone cannot tell
+    r = audit(net, state, "verify", "--head", head)
+    assert r.status == 1 and f"audit.jsonl:{len(x) - 2}: the tail was cut off" in r.text, r
+
+
+def test_e8_ten_sandboxes_write_one_file_and_the_chain_holds(net):
+    state = state_dir(net)
+    boxes = [net.inside("--name", f"s{i}", allow=[HOST], state=state) for i in range(10)]
+    n = 60
+    try:
+        open_ = [b.__enter__() for b in boxes]
+        for sb in open_:
+            got = sb.py(f"""
+                for i in range({n}):
+                    refused("d%d.example.net:443" % i)
+                result = True
+            """)
+            assert got
+    finally:
+        for b in boxes:
+            b.__exit__(None, None, None)
+    recs = [json.loads(x) for x in lines_of(pathlib.Path(log_of(net, state)))]
+    assert len(verdicts(recs)) == 10 * n
+    for i in range(10):
+        seq = [x["seq"] for x in recs if x["name"] == f"s{i}"]
+        assert seq == list(range(1, len(seq) + 1)) and len(seq) >= n
+    assert audit(net, state, "verify").ok().text.endswith("the chain holds\n")
+
+
+def test_e8_a_stopped_lock_holder_queues_and_delays_nobody_long(net):
+    state = state_dir(net)
+    with net.inside(allow=[HOST], state=state) as sb:
+        sb.py("result = refused('before.example.net:443')")
+        f = pathlib.Path(log_of(net, state))
+        fd = os.open(f.parent / "audit.lock", os.O_RDWR)
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        before = f.read_bytes()
+        took = sb.py("""
+            import time
+            t = time.monotonic()
+            for i in range(5):
+                refused("d%d.example.net:443" % i)
+            result = time.monotonic() - t
+        """)
+        assert took < 1.5, took
+        assert f.read_bytes() == before
+        os.close(fd)
+        end = time.monotonic() + 5
+        while f.read_bytes().count(b".example.net") < 6:
+            assert time.monotonic() < end, "what waited was not written"
+            select.select([], [], [], 0.05)
+    assert audit(net, state, "verify").status == 0
+
+
+def test_e8_required_refuses_while_the_lock_is_held_and_recovers(net):
+    state = state_dir(net)
+    with net.inside("--audit", "required", allow=[HOST], state=state) as sb:
+        ask = f"s, st, h, b = connect('{HOST}:80'); s.close(); result = st"
+        assert sb.py(ask) == 200
+        fd = os.open(pathlib.Path(log_of(net, state)).parent / "audit.lock", os.O_RDWR)
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert sb.py(ask) == 503
+        os.close(fd)
+        assert sb.py(ask) == 200
+    assert audit(net, state, "verify").status == 0
+
+
+def test_e8_required_and_the_file_removed_or_its_directory_closed(net):
+    state = state_dir(net)
+    with net.inside("--audit", "required", allow=[HOST], state=state) as sb:
+        ask = f"s, st, h, b = connect('{HOST}:80'); s.close(); result = st"
+        assert sb.py(ask) == 200
+        f = pathlib.Path(log_of(net, state))
+        f.unlink()
+        if not IS_ROOT or net.uid != 0:
+            f.parent.chmod(0o500)
+            assert sb.py(ask) == 503	# no record can be made
+            f.parent.chmod(0o700)
+        assert sb.py(ask) == 200
+        assert any(json.loads(x)["event"] == "missing" for x in lines_of(f))
+    r = audit(net, state, "verify")
+    assert r.status == 1 and "removed or shortened" in r.text, r
+
+
+def test_a_killed_writer_leaves_a_log_that_goes_on(net):
+    state = state_dir(net)
+    net.run("--", "true", state=state).ok()
+    f = pathlib.Path(log_of(net, state))
+    with f.open("ab") as out:
+        out.write(lines_of(f)[0][:100])
+    net.run("--", "true", state=state).ok()
+    assert [json.loads(x)["event"] for x in lines_of(f)[3:]] == ["torn", "start", "exit"]
+    r = audit(net, state, "verify").ok()
+    assert "1 torn line" in r.text, r
+
+
+def test_kill_9_of_busy_writers_leaves_whole_lines(net):
+    state = state_dir(net)
+    for _ in range(3):
+        with net.inside(allow=[HOST], state=state) as sb:
+            sb.py("""
+                import threading
+                def flood():
+                    while True:
+                        try:
+                            refused("x.example.net:443")
+                        except OSError:
+                            return
+                threading.Thread(target=flood, daemon=True).start()
+                time.sleep(0.2)
+                result = None
+            """)
+            os.kill(sb.pid, signal.SIGKILL)
+    net.run("--", "true", state=state).ok()
+    assert audit(net, state, "verify").ok().text.endswith("the chain holds\n")
+
+
+def test_rotation_by_a_locked_monitor_and_follow_across_it(net):
+    state = state_dir(net)
+    with net.inside("--name", "box", allow=[HOST], state=state) as sb:
+        sb.py("result = refused('first.example.net:443')")
+        f = pathlib.Path(log_of(net, state))
+        whole = lines_of(f)
+        with f.open("r+b") as out:	# a full file: a hole, then the last record again
+            out.seek((16 << 20) - len(whole[-1]) - 1)
+            out.write(b"\n" + whole[-1])
+        reader = net.spawn("audit", "--follow", "--json", "--since", "1h", "--denied", state=state)
+        assert b"first.example.net" in reader.readline()
+        os.set_blocking(reader.p.stdout.fileno(), False)
+        sb.py("result = refused('second.example.net:443')")
+        sb.py("result = refused('third.example.net:443')")
+        end = time.monotonic() + 5	# the record follows the answer
+        while b"third.example.net" not in f.read_bytes():
+            assert time.monotonic() < end
+        new = [json.loads(x) for x in lines_of(f)]
+        assert new[0]["event"] == "rotate" and new[0]["file"] == "audit.jsonl.1", new
+        assert new[0]["prev"] == json.loads(whole[-1])["hash"]
+        assert [x["host"] for x in verdicts(new)] == ["second.example.net", "third.example.net"]
+        assert (f.parent / "audit.jsonl.1").stat().st_size >= 16 << 20
+        seen, end = b"", time.monotonic() + 10
+        while b"third.example.net" not in seen:
+            assert time.monotonic() < end, seen
+            select.select([reader.p.stdout], [], [], 1)
+            seen += reader.p.stdout.read() or b""
+        assert seen.count(b"second.example.net") == 1 and seen.count(b"third.example.net") == 1
+        reader.kill()
+    text = audit(net, state, "--denied").ok().text
+    assert "first.example.net" in text and "third.example.net" in text
