@@ -508,9 +508,12 @@ static int parse_audit_file(struct parser *ps, struct line *l)
 
 static int parse_audit(struct parser *ps, struct line *l)
 {
-	static const char *const words[] = { "off", "required", "optional", NULL };
-	static const char *const later[] = { "syslog", "journal", "client", "noclient", NULL };
-	static const char expected[] = "off, required, optional or the path of a file";
+	static const char *const words[] = { "off",	 "syslog",   "journal",
+					     "required", "optional", NULL };
+	static const char *const later[] = { "client", "noclient", NULL };
+	static const enum policy_audit_sink sinks[] = { AUDIT_OFF, AUDIT_SYSLOG, AUDIT_JOURNAL };
+	static const char expected[] =
+		"off, syslog, journal, required, optional or the path of a file";
 	int r = words_between(ps, 2, 2, expected);
 
 	if (r < 0)
@@ -521,9 +524,9 @@ static int parse_audit(struct parser *ps, struct line *l)
 	if (r < 0)
 		return r;
 	l->u.set.word = words[r];
-	if (r == 0)
-		return set_to(l, SET_AUDIT_SINK, AUDIT_OFF);
-	return set_to(l, SET_AUDIT_REQUIRED, r == 1);
+	if (r < (int)ARRAY_LEN(sinks))
+		return set_to(l, SET_AUDIT_SINK, sinks[r]);
+	return set_to(l, SET_AUDIT_REQUIRED, r == ARRAY_LEN(sinks));
 }
 
 static int parse_upstream(struct parser *ps, struct line *l)

@@ -315,6 +315,10 @@ static json_t *json_settings(const struct policy *p)
 	static const char *const homes[] = { "private", "keep" };
 	static const char *const caches[] = { "keep", "off" };
 	json_t *o = json_object();
+	static const char *const sinks[] = { [AUDIT_FILE] = "file",
+					     [AUDIT_SYSLOG] = "syslog",
+					     [AUDIT_JOURNAL] = "journal",
+					     [AUDIT_OFF] = "off" };
 	int r = 0;
 
 	r |= json_object_set_new(o, "network", json_string(networks[policy_network(p)]));
@@ -331,8 +335,7 @@ static json_t *json_settings(const struct policy *p)
 	r |= json_object_set_new(o, "pids", json_integer(policy_pids(p)));
 	r |= json_object_set_new(o, "memory_mib", json_integer(policy_memory_mib(p)));
 	r |= json_object_set_new(o, "cpu_percent", json_integer(policy_cpu_percent(p)));
-	r |= json_object_set_new(o, "audit",
-				 json_string(policy_audit_sink(p) == AUDIT_OFF ? "off" : "file"));
+	r |= json_object_set_new(o, "audit", json_string(sinks[policy_audit_sink(p)]));
 	r |= json_object_set_new(o, "audit_file", json_text(policy_audit_file(p)));
 	r |= json_object_set_new(o, "audit_required", json_boolean(policy_audit_required(p)));
 	r |= json_object_set_new(o, "upstream", json_upstream(policy_upstream(p)));

@@ -231,12 +231,26 @@ static off_t reader_at(const struct audit_reader *r)
 	return r->from - (off_t)(r->have - r->used);
 }
 
+/* Return: 1, 0 when whoever reads stdout is gone, -errno */
+static int wait_change(int watch)
+{
+	struct pollfd p[] = { { .fd = watch, .events = POLLIN }, { .fd = STDOUT_FILENO } };
+	char events[4096];
+
+	while (poll(p, ARRAY_LEN(p), -1) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	if (p[1].revents & (POLLERR | POLLHUP | POLLNVAL))
+		return 0;
+	return read(watch, events, sizeof(events)) < 0 ? -errno : 1;
+}
+
 static int follow(struct job *j, struct audit_logs *l, struct err *e)
 {
 	SCOPED_FD int watch = dir_watch(j->file);
 	ino_t ino = l->n ? l->log[l->n - 1].ino : 0;
 	off_t from = l->n ? l->log[l->n - 1].size : 0;
-	char events[4096];
 	int r;
 
 	if (watch < 0)
@@ -256,8 +270,9 @@ static int follow(struct job *j, struct audit_logs *l, struct err *e)
 			r = err_set(e, errno, "write the records");
 		if (r < 0)
 			return r;
-		if (read(watch, events, sizeof(events)) < 0 && errno != EINTR)
-			return err_set(e, errno, "watch '%s'", j->file);
+		r = wait_change(watch);
+		if (r <= 0)
+			return r < 0 ? err_set(e, -r, "watch '%s'", j->file) : 0;
 	}
 }
 

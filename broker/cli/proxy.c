@@ -332,6 +332,7 @@ static int serve(const struct options *o, struct policy *policy, const struct su
 
 	if (r == 0)
 		r = option_audit(policy, &around->dirs, &audit, &run->audit_path, e);
+	run->audit_off = policy_audit_sink(policy) == AUDIT_OFF;
 	if (r < 0)
 		return r;
 	run->policy = policy;

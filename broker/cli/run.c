@@ -214,6 +214,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.sandbox_explain = machine_explain;
 	run.nursery_start = nursery_start;
 	run.guard_start = guard_start;
+	run.audit_off = policy_audit_sink(policy) == AUDIT_OFF;
 	if (option_audit(policy, dirs, &audit, &run.audit_path, &e) < 0 ||
 	    (run.audit_path && audit_check(run.audit_path, plan, &e) < 0))
 		return cli_fail(&e);

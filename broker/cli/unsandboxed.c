@@ -16,15 +16,15 @@
 
 static int record(const struct run *run, const struct err *cause, struct err *e)
 {
-	struct audit *a = audit_new(run->id, run->name, run->audit_path == NULL);
+	struct audit *a = audit_new(run->id, run->name, run->audit_off);
 	bool required = policy_audit_required(run->policy);
 	struct audit_record rec = { .event = "unsandboxed" };
 	int r = 0;
 
 	if (!a)
 		return err_set(e, ENOMEM, "open the audit log");
-	if (run->audit_path)
-		r = audit_open(a, run->audit_path, e);
+	if (!run->audit_off)
+		r = audit_open_sink(a, policy_audit_sink(run->policy), run->audit_path, e);
 	if (r >= 0) {
 		rec.extra = json_pack("{s:s, s:s}", "cause", cause->what, "command", run->command);
 		r = audit_write(a, &rec, required);

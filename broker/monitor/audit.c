@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "broker/monitor/audit_file.h"
+#include "broker/monitor/audit_socket.h"
 #include "broker/monitor/json_line.h"
 #include "common/err.h"
 #include "common/escape.h"
@@ -33,6 +34,7 @@ struct audit {
 	bool off;
 	bool decided; /* there is a record besides those of the start and the end of the run */
 	struct audit_file file;
+	struct audit_socket sock; /* instead of the file; its chain is this sandbox's alone */
 	uint64_t seq, lost, lost_told, generation;
 	int why;    /* errno of the first loss */
 	char *wait; /* lines without their ends, each with a LF */
@@ -54,6 +56,7 @@ struct audit *audit_new(const char *sandbox, const char *name, bool off)
 	if (!a)
 		return NULL;
 	audit_file_init(&a->file);
+	audit_socket_init(&a->sock);
 	a->sandbox = sandbox;
 	a->off = off;
 	a->who = (struct json_line){ .buf = a->who_text, .room = sizeof(a->who_text) };
@@ -66,6 +69,13 @@ struct audit *audit_new(const char *sandbox, const char *name, bool off)
 		return a;
 	audit_free(a);
 	return NULL;
+}
+
+int audit_open_sink(struct audit *a, enum policy_audit_sink sink, const char *path, struct err *e)
+{
+	if (sink == AUDIT_SYSLOG || sink == AUDIT_JOURNAL)
+		return audit_socket_open(&a->sock, sink == AUDIT_JOURNAL, e);
+	return path ? audit_open(a, path, e) : 0;
 }
 
 int audit_open(struct audit *a, const char *path, struct err *e)
@@ -268,13 +278,30 @@ static size_t count_lines(const char *text, size_t len)
 	return n;
 }
 
+/* A datagram a record. Return: 0, or -errno with @kept bytes of lines that were taken */
+static int sock_put(struct audit *a, size_t *kept)
+{
+	const char *p = a->out, *end = a->out + a->out_len;
+	int r = 0;
+
+	for (*kept = 0; r == 0 && p < end; *kept = (size_t)(p - a->out)) {
+		const char *lf = memchr(p, '\n', (size_t)(end - p));
+
+		r = audit_socket_send(&a->sock, p, (size_t)(lf - p));
+		if (r == 0)
+			p = lf + 1;
+	}
+	return r;
+}
+
 /* What is in the buffer goes out; the link is that of the last line on file.
  * Return: 0, or -errno with @lines lines on file */
 static int out_put(struct audit *a, const char before[CHAIN_HEX + 1], size_t *lines)
 {
 	const char *prev, *hash;
 	size_t kept = 0;
-	int r = audit_file_put(&a->file, a->out, a->out_len, &kept);
+	int r = a->sock.fd >= 0 ? sock_put(a, &kept)
+				: audit_file_put(&a->file, a->out, a->out_len, &kept);
 
 	*lines = a->out_lines;
 	if (r < 0) {
@@ -334,6 +361,15 @@ static void wait_clear(struct audit *a)
 	}
 }
 
+static int begin(struct audit *a, long wait_ms, struct audit_found *found)
+{
+	*found = (struct audit_found){ 0 };
+	if (a->sock.fd >= 0)
+		return 0;
+	return audit_file_begin(&a->file, wait_ms,
+				a->wait_len + a->queued * (CHAIN_BYTES + SEQ_BYTES), found);
+}
+
 /* Return: 0; -EAGAIN when another holds the lock: all of it waits on; -errno: what is not on file is
  * lost, the last record uncounted when the caller hears of it (@must) */
 static int wait_write(struct audit *a, long wait_ms, bool must)
@@ -344,17 +380,17 @@ static int wait_write(struct audit *a, long wait_ms, bool must)
 
 	if (a->queued == 0)
 		return 0;
-	r = audit_file_begin(&a->file, wait_ms, a->wait_len + a->queued * (CHAIN_BYTES + SEQ_BYTES),
-			     &found);
+	r = begin(a, wait_ms, &found);
 	if (r == -EAGAIN)
 		return r;
 	if (r == 0) {
 		r = out_all(a, &found, &left);
-		audit_file_end(&a->file);
+		if (a->sock.fd < 0)
+			audit_file_end(&a->file);
 	}
 	if (r < 0) {
 		/* without a file the cause was told at the start */
-		lose(a, left - (must && left > 0), a->file.fd < 0 ? 0 : -r);
+		lose(a, left - (must && left > 0), a->file.fd < 0 && a->sock.fd < 0 ? 0 : -r);
 		a->seq += left - (must && left > 0);
 	}
 	wait_clear(a);
@@ -470,6 +506,7 @@ uint64_t audit_close(struct audit *a, int *why)
 	if (r < 0)
 		lose(a, 1, -r);
 	audit_file_close(&a->file);
+	audit_socket_close(&a->sock);
 	return audit_lost(a, why);
 }
 

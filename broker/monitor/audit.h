@@ -10,6 +10,7 @@
 
 #include "common/addr.h"
 #include "common/reason.h"
+#include "policy/policy.h"
 
 struct audit;
 struct err;
@@ -53,6 +54,9 @@ struct audit_record {
 struct audit *audit_new(const char *sandbox, const char *name, bool off);
 /** audit_open() - audit_file_open(). Return: 0, or -errno with @e; the log then stays without a file */
 int audit_open(struct audit *a, const char *path, struct err *e);
+/** audit_open_sink() - the file at @path, or the system's log. @path NULL: no file.
+ * Return: 0, or -errno with @e */
+int audit_open_sink(struct audit *a, enum policy_audit_sink sink, const char *path, struct err *e);
 /**
  * audit_write() - take one record
  * @must: the caller acts only when the record is on file: it is written now, and what cannot be

@@ -156,7 +156,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	conn_table_init(&m->conns, (size_t)policy_connections(run->policy) * 2 + 16);
 	m->queue_max = m->conns.max + NAMES_QUEUED;
 	m->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
-	m->audit = audit_new(run->id, run->name, !run->audit_path);
+	m->audit = audit_new(run->id, run->name, run->audit_off);
 	if (!m->loop || !m->audit) {
 		monitor_free(m);
 		return -ENOMEM;
@@ -335,8 +335,9 @@ static int audit_begin(struct monitor *m, struct err *e)
 	struct err why = { 0 };
 	int r;
 
-	if (m->run->audit_path) {
-		r = audit_open(m->audit, m->run->audit_path, &why);
+	if (!m->run->audit_off) {
+		r = audit_open_sink(m->audit, policy_audit_sink(m->run->policy), m->run->audit_path,
+				    &why);
 		if (r < 0 && required) {
 			*e = why;
 			return err_in(e, "the policy requires an audit log");

@@ -30,7 +30,8 @@ struct run {
 				    * by pipes where a terminal stays outside */
 	char id[RUN_ID_LEN + 1];
 	const char *name;	/* --name, or NULL */
-	const char *audit_path; /* default or from policy; NULL: audit off */
+	const char *audit_path; /* default or from policy; NULL: no file */
+	bool audit_off;		/* records go nowhere */
 	const char *command;	/* argv[0], for messages */
 	int status_fd;		/* --status-fd, or -1 */
 	pid_t launcher;		/* our parent, whose end is the sandbox's; 0: it may end before */

@@ -10,6 +10,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import termios
 import time
@@ -346,25 +347,83 @@ def test_rotation_by_a_locked_monitor_and_follow_across_it(net):
         with f.open("r+b") as out:	# a full file: a hole, then the last record again
             out.seek((16 << 20) - len(whole[-1]) - 1)
             out.write(b"\n" + whole[-1])
-        reader = net.spawn("audit", "--follow", "--json", "--since", "1h", "--denied", state=state)
-        assert b"first.example.net" in reader.readline()
-        os.set_blocking(reader.p.stdout.fileno(), False)
-        sb.py("result = refused('second.example.net:443')")
-        sb.py("result = refused('third.example.net:443')")
-        end = time.monotonic() + 5	# the record follows the answer
-        while b"third.example.net" not in f.read_bytes():
-            assert time.monotonic() < end
-        new = [json.loads(x) for x in lines_of(f)]
-        assert new[0]["event"] == "rotate" and new[0]["file"] == "audit.jsonl.1", new
-        assert new[0]["prev"] == json.loads(whole[-1])["hash"]
-        assert [x["host"] for x in verdicts(new)] == ["second.example.net", "third.example.net"]
-        assert (f.parent / "audit.jsonl.1").stat().st_size >= 16 << 20
-        seen, end = b"", time.monotonic() + 10
-        while b"third.example.net" not in seen:
-            assert time.monotonic() < end, seen
-            select.select([reader.p.stdout], [], [], 1)
-            seen += reader.p.stdout.read() or b""
-        assert seen.count(b"second.example.net") == 1 and seen.count(b"third.example.net") == 1
-        reader.kill()
+        with net.spawn("audit", "--follow", "--json", "--since", "1h", "--denied",
+                       state=state) as reader:
+            assert b"first.example.net" in reader.readline()
+            os.set_blocking(reader.p.stdout.fileno(), False)
+            sb.py("result = refused('second.example.net:443')")
+            sb.py("result = refused('third.example.net:443')")
+            end = time.monotonic() + 5	# the record follows the answer
+            while b"third.example.net" not in f.read_bytes():
+                assert time.monotonic() < end
+            new = [json.loads(x) for x in lines_of(f)]
+            assert new[0]["event"] == "rotate" and new[0]["file"] == "audit.jsonl.1", new
+            assert new[0]["prev"] == json.loads(whole[-1])["hash"]
+            assert [x["host"] for x in verdicts(new)] == ["second.example.net", "third.example.net"]
+            assert (f.parent / "audit.jsonl.1").stat().st_size >= 16 << 20
+            seen, end = b"", time.monotonic() + 10
+            while b"third.example.net" not in seen:
+                assert time.monotonic() < end, seen
+                select.select([reader.p.stdout], [], [], 1)
+                seen += reader.p.stdout.read() or b""
+            assert seen.count(b"second.example.net") == 1 and seen.count(b"third.example.net") == 1
     text = audit(net, state, "--denied").ok().text
     assert "first.example.net" in text and "third.example.net" in text
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="/dev/log of the test's own world needs root")
+def test_syslog_gets_structured_data_and_recovers(net):
+    at = net.path("/dev/log")
+    def listen():
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        s.bind(str(at))
+        os.chmod(at, 0o666)
+        s.settimeout(10)
+        return s
+    r = net.run("--audit", "syslog", "--audit", "required", "--", "true")
+    assert r.status == 125 and "/dev/log" in r.errtext and "fix:" in r.errtext, r
+    log = listen()
+    try:
+        with net.inside("--audit", "syslog", "--audit", "required", allow=[HOST]) as sb:
+            ask = f"s, st, h, b = connect('{HOST}:80'); s.close(); result = st"
+            assert sb.py(ask) == 200
+            got = [log.recv(65536).decode("ascii") for _ in range(2)]
+            m = re.fullmatch(r"<86>1 (\S+Z) (\S+) weir ([0-9a-f]{12}) verdict "
+                             r"\[weir@32473( [a-z]+=\"[^\"]*\")+\] (\{.*\})", got[1])
+            assert m and json.loads(m[5])["host"] == HOST and f' host="{HOST}"' in got[1], got
+            sb.py("""
+                talk(b'CONNECT a"]b\\\\c:443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+                result = None
+            """)
+            while "deny" not in got[-1]:
+                got.append(log.recv(65536).decode("ascii"))
+            assert got[-1].startswith("<85>1 ") and '"a\\"\\]b' in got[-1], got[-1]
+            log.close()
+            at.unlink()
+            assert sb.py(ask) == 503	# nobody listens: no record, no connection
+            log = listen()
+            assert sb.py(ask) == 200
+        assert not log_of(net, sb.state).exists()
+    finally:
+        log.close()
+        at.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="/run of the test's own world needs root")
+def test_the_journal_gets_fields(net):
+    d = net.path("/run/systemd/journal")
+    r = net.run("--audit", "journal", "--audit", "required", "--", "true")
+    assert r.status == 125 and "journal" in r.errtext and "fix:" in r.errtext, r
+    net.mkdir("/run/systemd/journal", root=True)
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(str(d / "socket"))
+    os.chmod(d / "socket", 0o666)
+    s.settimeout(10)
+    try:
+        net.run("--audit", "journal", "--", "true").ok()
+        fields = dict(x.split("=", 1) for x in s.recv(65536).decode("ascii").splitlines())
+        assert fields["SYSLOG_IDENTIFIER"] == "weir" and fields["WEIR_EVENT"] == "start", fields
+        assert json.loads(fields["MESSAGE"])["sandbox"] == fields["WEIR_SANDBOX"]
+    finally:
+        s.close()
+        (d / "socket").unlink()
