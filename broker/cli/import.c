@@ -233,7 +233,8 @@ static bool is_pattern(const char *path)
 	return strpbrk(path, "*?[{") != NULL;
 }
 
-static void allow_write(struct import *im, const char *key, const char *value)
+static void path_put(const struct import *im, const char *keyword, const char *key,
+		     const char *value)
 {
 	char line[LINE_MAX_BYTES], word[LINE_MAX_BYTES];
 
@@ -241,6 +242,13 @@ static void allow_write(struct import *im, const char *key, const char *value)
 		comment(im, "no equivalent: %s \"%s\": a path has no wildcards here", key, value);
 		return;
 	}
+	quote(value, word, sizeof(word));
+	(void)snprintf(line, sizeof(line), "%s %.*s", keyword, LINE_MAX_BYTES - 16, word);
+	line_put(im, key, value, line);
+}
+
+static void allow_write(struct import *im, const char *key, const char *value)
+{
 	if (str_eq(value, ".") || str_eq(value, "./")) {
 		comment(im, "%s \"%s\": the project directory is writable anyway", key, value);
 		return;
@@ -249,17 +257,12 @@ static void allow_write(struct import *im, const char *key, const char *value)
 		comment(im, "%s \"%s\": a private /tmp is writable anyway", key, value);
 		return;
 	}
-	quote(value, word, sizeof(word));
-	(void)snprintf(line, sizeof(line), "write %.*s", LINE_MAX_BYTES - 16, word);
-	line_put(im, key, value, line);
+	path_put(im, "write", key, value);
 }
 
 static void deny_read(struct import *im, const char *key, const char *value)
 {
-	comment(im,
-		"no equivalent: %s \"%s\": only what is granted is visible, credentials never are; "
-		"'hide' is not in this version of weir",
-		key, value);
+	path_put(im, "hide", key, value);
 }
 
 static void deny_write(struct import *im, const char *key, const char *value)
