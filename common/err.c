@@ -95,6 +95,13 @@ int err_fix(struct err *e, const char *fmt, ...)
 	return err_result(e);
 }
 
+const char *err_text(const struct err *e, char *buf)
+{
+	(void)snprintf(buf, ERR_TEXT_MAX, "%s%s%s", e->what, e->num > 0 ? ": " : "",
+		       e->num > 0 ? strerror(e->num) : "");
+	return buf;
+}
+
 static bool is_raw;
 
 void err_raw(bool on)

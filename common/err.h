@@ -18,6 +18,8 @@ struct err {
 	char what[512], why[256], fix[256];
 };
 
+#define ERR_TEXT_MAX (sizeof(((struct err *)0)->what) + 64) /* strerror() of glibc: at most 49 */
+
 #define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 /**
@@ -34,6 +36,10 @@ int err_in(struct err *e, const char *fmt, ...) PRINTF(2, 3);
 int err_why(struct err *e, const char *fmt, ...) PRINTF(2, 3);
 /** err_fix() - add what to type. Return: as err_set() gave */
 int err_fix(struct err *e, const char *fmt, ...) PRINTF(2, 3);
+
+/** err_text() - "WHAT[: strerror]" for whoever shows it elsewhere than on stderr; not escaped
+ * @buf: room for ERR_TEXT_MAX bytes. Return: @buf */
+const char *err_text(const struct err *e, char *buf);
 
 /**
  * err_print() - the one place where an error reaches stderr

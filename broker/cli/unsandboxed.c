@@ -19,6 +19,7 @@ static int record(const struct run *run, const struct err *cause, struct err *e)
 	struct audit *a = audit_new(run->id, run->name, run->audit_off);
 	bool required = policy_audit_required(run->policy);
 	struct audit_record rec = { .event = "unsandboxed" };
+	char text[ERR_TEXT_MAX];
 	int r = 0;
 
 	if (!a)
@@ -26,7 +27,8 @@ static int record(const struct run *run, const struct err *cause, struct err *e)
 	if (!run->audit_off)
 		r = audit_open_sink(a, policy_audit_sink(run->policy), run->audit_path, e);
 	if (r >= 0) {
-		rec.extra = json_pack("{s:s, s:s}", "cause", cause->what, "command", run->command);
+		rec.extra = json_pack("{s:s, s:s}", "cause", err_text(cause, text), "command",
+				      run->command);
 		r = audit_write(a, &rec, required);
 		if (r < 0)
 			err_set(e, -r, "write the audit record of a run without sandbox");
@@ -51,13 +53,13 @@ static int exec_plain(char **argv)
 int run_unsandboxed(const struct run *run, enum policy_unavailable how, char **argv,
 		    const struct err *cause)
 {
+	char text[ERR_TEXT_MAX];
 	struct err e = { 0 };
 
 	if (record(run, cause, &e) < 0)
 		return cli_fail(&e);
 	if (how == UNAVAILABLE_WARN) {
-		note("warning: no sandbox: %s%s%s", cause->what, cause->num ? ": " : "",
-		     cause->num ? strerror(cause->num) : "");
+		note("warning: no sandbox: %s", err_text(cause, text));
 		note("warning: '%s' runs without any restriction, as on-unavailable warn says",
 		     argv[0]);
 		note("warning: it reads every file and reaches every host that you can%s%s",

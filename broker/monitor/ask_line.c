@@ -198,9 +198,10 @@ static void release(struct monitor *m, const char *word)
 
 static void failed(struct monitor *m, const struct err *e)
 {
-	char text[ASK_LINE_MAX];
+	char what[ERR_TEXT_MAX], text[ASK_LINE_MAX];
 
-	(void)escape_text(text, sizeof(text), e->what, strlen(e->what));
+	(void)err_text(e, what);
+	(void)escape_text(text, sizeof(text), what, strlen(what));
 	put(m, m->line.plain || m->line.place == ASK_TTY ? "\r\n" : "\r\x1b[2K");
 	put(m, text);
 }

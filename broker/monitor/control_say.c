@@ -122,11 +122,12 @@ static json_t *say_kill_now(struct control_client *c, const json_t *req)
 static json_t *say_reload(struct control_client *c, const json_t *req)
 {
 	struct monitor *m = c->m;
+	char text[ERR_TEXT_MAX];
 	struct err e = { 0 };
 
 	(void)req;
 	if (live_reload(m, &e) < 0)
-		return control_failure(e.what, e.fix);
+		return control_failure(err_text(&e, text), e.fix);
 	return json_pack("{s:i, s:b, s:I}", "v", CONTROL_VERSION, "ok", 1, "generation",
 			 (json_int_t)m->live.generation);
 }
@@ -250,6 +251,7 @@ static json_t *say_answer(struct control_client *c, const json_t *req)
 {
 	const json_t *id = json_object_get(req, "question"), *word = json_object_get(req, "answer");
 	enum answer a = json_is_string(word) ? answer_find(json_string_value(word)) : ANSWER_NONE;
+	char text[ERR_TEXT_MAX];
 	struct err e = { 0 };
 
 	if (!json_is_integer(id) || json_integer_value(id) < 1)
@@ -259,7 +261,7 @@ static json_t *say_answer(struct control_client *c, const json_t *req)
 				       "or deny_always",
 				       "");
 	if (question_answer(c->m, (uint64_t)json_integer_value(id), a, "control", &e) < 0)
-		return control_failure(e.what, e.fix);
+		return control_failure(err_text(&e, text), e.fix);
 	return success();
 }
 

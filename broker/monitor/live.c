@@ -170,10 +170,10 @@ static void tell_broken(void *arg, const char *text)
 
 static void tell_failed(struct monitor *m, const struct err *e)
 {
-	char text[sizeof(e->what) + 256];
+	char text[ERR_TEXT_MAX + 64], what[ERR_TEXT_MAX];
 
-	(void)snprintf(text, sizeof(text), "%s%s%s; the last good policy stays in force", e->what,
-		       e->num ? ": " : "", e->num ? strerror(e->num) : "");
+	(void)snprintf(text, sizeof(text), "%s; the last good policy stays in force",
+		       err_text(e, what));
 	if (m->live.told && str_eq(m->live.told, text))
 		return;
 	free(m->live.told);

@@ -405,10 +405,11 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 
 static void entry_drop(struct monitor *m, const struct err *e)
 {
+	char text[ERR_TEXT_MAX];
+
 	entry_close(&m->entry);
 	if (!m->run->quiet)
-		note("other weir commands will not find this sandbox: %s%s%s", e->what,
-		     e->num ? ": " : "", e->num ? strerror(e->num) : "");
+		note("other weir commands will not find this sandbox: %s", err_text(e, text));
 }
 
 /* The worker takes what its descriptors allow, two for a connection. */

@@ -188,9 +188,11 @@ static void error_is_printed_with_why_and_fix_and_nothing_raw(void **state)
 	(void)err_fix(&e, "f");
 	printed(&e, out, sizeof(out));
 	assert_string_equal(out, "weir: open 'a\\x0ab': Permission denied\n  why: w\n  fix: f\n");
+	assert_string_equal(err_text(&e, out), "open 'a\nb': Permission denied");
 	(void)err_set(&e, 0, "plain");
 	printed(&e, out, sizeof(out));
 	assert_string_equal(out, "weir: plain\n");
+	assert_string_equal(err_text(&e, out), "plain");
 	printed(NULL, out, sizeof(out));
 	assert_string_equal(out, "weir: hello a\\x1b[0m\n");
 }
