@@ -385,13 +385,25 @@ static int keep(struct monitor *m, const struct question *q, enum answer a, stru
 	return m->run->keep(m->run->live, &kept, e);
 }
 
+/* What the policy says is taken back by an edit of the policy: it is remembered here only where the
+ * line that was just written does not count. */
+static bool is_for_memory(const struct monitor *m, const struct question *q, enum answer a)
+{
+	struct policy_match match;
+
+	if (a != ANSWER_PROJECT && a != ANSWER_ALWAYS)
+		return a == ANSWER_SANDBOX;
+	policy_match(m->policy, &q->target, &match);
+	return match.verdict == POLICY_ASK;
+}
+
 /* The answer is put where the judging looks for it, then those who wait are judged anew: by the
  * policy, if the line that was just written counts, else by what was said. */
 static int answered(struct monitor *m, struct question *q, enum answer a)
 {
 	int r;
 
-	if (a == ANSWER_SANDBOX || a == ANSWER_PROJECT || a == ANSWER_ALWAYS)
+	if (is_for_memory(m, q, a))
 		keep_here(m, &q->target);
 	if (q->nwaiting == 0 && (a == ANSWER_ONCE || a == ANSWER_DENY)) {
 		q->held = a;

@@ -186,6 +186,23 @@ def test_e7_always_is_a_line_of_the_users_policy(user):
     assert user.world.read(user.file).decode() == f"# mine\n# hm\nask {TWO}\n"
 
 
+def test_an_answer_that_is_a_line_goes_with_the_line(user):
+    """forget takes it back in the sandbox that runs, too"""
+    user.world.write(user.file, "network allowlist\n", mode=0o600)
+    with user.sandbox() as sb:
+        for answer in ("always", "project"):
+            assert ask_and(user, sb, ONE, answer)[0] == 200
+            assert sb.py(CONNECT, a=f"{ONE}:7000")[0] == 200
+            n = len([r for r in sb.audit if r["event"] == "policy_reloaded"])
+            if answer == "always":
+                user.weir("forget", f"{ONE}:7000").ok()
+            else:
+                user.answers_file().write_text("")
+            sb.wait_audit(lambda r: r["event"] == "policy_reloaded" and
+                          len([p for p in sb.audit if p["event"] == "policy_reloaded"]) > n)
+            assert still_asks(user, sb, ONE)
+
+
 def test_e7_deny_always_is_one_too(user):
     with user.sandbox() as sb:
         st, body = ask_and(user, sb, ONE, "deny_always")
@@ -224,6 +241,13 @@ def test_what_cannot_be_kept_leaves_the_question_open(user):
         o = user.answer(sb, q, "always")
         assert o["ok"] is False and f"{user.file}:1:1: 'alow'" in o["error"], o
         assert [i["id"] for i in user.questions(sb)] == [q["id"]]
+        d = user.world.path(user.file).parent
+        user.world.write(user.file, "network allowlist\n", mode=0o600)
+        os.chmod(d, 0o500)
+        o = user.answer(sb, q, "always")
+        os.chmod(d, 0o700)
+        assert o["ok"] is False and o["error"].endswith(f"{user.file}': Permission denied"), o
+        user.world.write(user.file, "alow x\n", mode=0o600)
         assert user.answer(sb, q, "project")["ok"] is True
         assert sb.answer()[0] == 200, "the file that is broken is another one"
     with user.sandbox("--no-user-policy", "--ask", "*:*") as sb:
