@@ -72,6 +72,8 @@ enum msg_type {
 	MSG_STOPPED,
 	/* monitor -> shim */
 	MSG_RESUME,
+	/* monitor -> nursery */
+	MSG_CGROUP, /* 2 descriptors: the directory it lies in, and its cgroup.events */
 	MSG_TYPE_COUNT
 };
 
@@ -284,6 +286,9 @@ struct msg_listen {
 struct msg_entry {
 	char name[MSG_ENTRY_MAX + 1]; /* lower-case letters and digits; ".NAME" is removed too */
 };
+/* CGROUP, the same body: the directory CGROUP_FRONT and the name, which can be removed when the sandbox
+ * has left it. */
+#define CGROUP_FRONT "weir-"
 /* START {} + 1 descriptor. STOP {}. STARTED, ENDED: */
 struct msg_started {
 	uint32_t pid; /* in the nursery's pid namespace: information only */

@@ -21,11 +21,11 @@
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/state.h"
 #include "common/err.h"
+#include "common/msg.h"
 #include "common/scope.h"
 #include "policy/policy.h"
 #include "sandbox/plan.h"
 
-#define NAME_FRONT "weir-"
 #define STALE_S 60 /* an empty cgroup of that age is nobody's: a sandbox enters its own at once */
 #define CPU_PERIOD_US 100000
 
@@ -39,7 +39,7 @@ static const struct {
 
 void cgroup_init(struct cgroup *g)
 {
-	*g = (struct cgroup){ .parent = -1, .max = { -1, -1, -1 }, .swap = -1 };
+	*g = (struct cgroup){ .parent = -1, .max = { -1, -1, -1 }, .swap = -1, .events = -1 };
 }
 
 static void files_close(struct cgroup *g)
@@ -49,7 +49,8 @@ static void files_close(struct cgroup *g)
 		g->max[i] = -1;
 	}
 	scope_close(&g->swap);
-	g->swap = -1;
+	scope_close(&g->events);
+	g->swap = g->events = -1;
 }
 
 /* ---- one directory ---- */
@@ -109,7 +110,7 @@ static void stale_remove(int dir)
 		return;
 	}
 	while ((ent = readdir(list)))
-		if (strncmp(ent->d_name, NAME_FRONT, sizeof(NAME_FRONT) - 1) == 0 &&
+		if (strncmp(ent->d_name, CGROUP_FRONT, sizeof(CGROUP_FRONT) - 1) == 0 &&
 		    fstatat(dir, ent->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    st.st_ctim.tv_sec + STALE_S < now)
 			(void)unlinkat(dir, ent->d_name, AT_REMOVEDIR); /* EBUSY: it is in use */
@@ -126,13 +127,14 @@ int cgroup_below(struct cgroup *g, int dir, const char *id, unsigned want, int *
 	if (have == 0)
 		return 0;
 	stale_remove(dir);
-	(void)snprintf(g->name, sizeof(g->name), NAME_FRONT "%s", id);
+	(void)snprintf(g->name, sizeof(g->name), CGROUP_FRONT "%s", id);
 	if (mkdirat(dir, g->name, 0755) < 0)
 		return -errno;
 	g->parent = openat(dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	own = openat(dir, g->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	enter = own < 0 ? -1 : openat(own, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	if (g->parent < 0 || enter < 0)
+	g->events = enter < 0 ? -1 : openat(own, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	if (g->parent < 0 || g->events < 0)
 		r = -errno;
 	for (unsigned i = 0; r == 0 && i < CGROUP_LIMIT_COUNT; i++)
 		if (have & 1U << i &&

@@ -16,6 +16,7 @@ struct cgroup {
 	int parent;		     /* O_PATH of the directory it lies in, or -1: there is none */
 	int max[CGROUP_LIMIT_COUNT]; /* the file that holds the limit, or -1 */
 	int swap;		     /* memory.swap.max, or -1 */
+	int events;		     /* cgroup.events, or -1 */
 	char name[32];
 };
 

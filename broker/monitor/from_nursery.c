@@ -100,14 +100,27 @@ void nursery_stop(struct monitor *m)
 		nursery_kill(m);
 }
 
-int nursery_entry(struct monitor *m, int dir, const char *name)
+static int name_send(struct monitor *m, enum msg_type type, const char *name, const int *fds,
+		     size_t nfds)
 {
 	struct msg_entry x = { .name = "" };
 
 	(void)snprintf(x.name, sizeof(x.name), "%s", name);
-	wr_open(&m->wr, MSG_ENTRY, 0);
+	wr_open(&m->wr, type, 0);
 	msg_put_entry(&m->wr, &x);
-	return wr_send(&m->wr, m->nursery_sock, &dir, 1);
+	return wr_send(&m->wr, m->nursery_sock, fds, nfds);
+}
+
+int nursery_entry(struct monitor *m, int dir, const char *name)
+{
+	return name_send(m, MSG_ENTRY, name, &dir, 1);
+}
+
+int nursery_cgroup(struct monitor *m, int dir, int events, const char *name)
+{
+	const int fds[] = { dir, events };
+
+	return name_send(m, MSG_CGROUP, name, fds, ARRAY_LEN(fds));
 }
 
 void nursery_kill(struct monitor *m)

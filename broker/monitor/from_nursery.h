@@ -16,6 +16,9 @@ void from_nursery_ready(struct monitor *m);
 void nursery_stop(struct monitor *m);
 /** nursery_entry() - tell it which entry that is. Return: 0, or -errno */
 int nursery_entry(struct monitor *m, int dir, const char *name);
+/** nursery_cgroup() - tell it which cgroup to remove after a monitor that was killed: @name of the directory
+ * @dir, whose cgroup.events is @events. Return: 0, or -errno */
+int nursery_cgroup(struct monitor *m, int dir, int events, const char *name);
 /** nursery_ended() - it is gone, by end of file or by its pidfd */
 void nursery_ended(struct monitor *m);
 /** nursery_lost() - it ended, or must: no worker can be had any more, so the sandbox ends too.

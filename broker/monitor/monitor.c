@@ -495,13 +495,18 @@ static int guard_begin(struct monitor *m, bool listed, struct err *e)
 	int r;
 
 	entry_open_or_tell(m);
-	if (!listed && m->entry.dir < 0)
+	if (!listed && m->entry.dir < 0 && m->cgroup.parent < 0)
 		return 0;
 	r = nursery_begin(m, listed, listed ? e : &why);
 	if (r < 0 && listed)
 		return r;
-	if (r < 0)
+	if (r < 0) {
 		entry_drop(m, &why);
+		return 0;
+	}
+	/* now, not with the entry: the cgroup is there already. Where it fails a later launch removes it */
+	if (m->cgroup.parent >= 0)
+		(void)nursery_cgroup(m, m->cgroup.parent, m->cgroup.events, m->run->id);
 	return 0;
 }
 

@@ -45,6 +45,7 @@ static const char *const names[] = {
 	[MSG_WANT] = "WANT",
 	[MSG_STOPPED] = "STOPPED",
 	[MSG_RESUME] = "RESUME",
+	[MSG_CGROUP] = "CGROUP",
 	[MSG_NAME] = "NAME",
 	[MSG_NAMED] = "NAMED",
 	[MSG_ROUTE] = "ROUTE",

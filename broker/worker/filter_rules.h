@@ -157,7 +157,7 @@ static const struct filter_rule nursery_rules[] = {
 	{ SCMP_SYS(pidfd_open), ANY, "hear of the worker's end" },
 	{ SCMP_SYS(kill), ANY, "end a worker before the next one" },
 	{ SCMP_SYS(wait4), ANY, "reap it" },
-	{ SCMP_SYS(unlinkat), ANY, "remove the runtime entry of a monitor that was killed" },
+	{ SCMP_SYS(unlinkat), ANY, "remove the runtime entry, and the cgroup, of a monitor that was killed" },
 };
 
 #endif

@@ -6,9 +6,9 @@
  * nursery_main() empties the room (root: /dev/urandom and nothing else), locks itself and from then
  * on only forks a worker when told, reaps it and says so. It believes the monitor's typed messages.
  *   WAITING --any message--> exec --> IDLE --START--> RUNNING --worker died: ENDED--> IDLE; START while
- *   RUNNING kills the worker first, STOP kills it; end of file from the monitor: its runtime entry,
- *   should it still be there, is removed, and everything in the room dies with pid 1.
- * The directory of the entries is the only thing outside the room that it holds; no worker gets it.
+ *   RUNNING kills the worker first, STOP kills it; end of file from the monitor: its runtime entry and
+ *   the sandbox's cgroup, should they still be there, are removed, and everything in the room dies.
+ * The directories of these two are the only things outside the room that it holds; no worker gets them.
  * A guard is the same without a room and without workers, where the network is not brokered. */
 #include "broker/worker/worker.h"
 
@@ -42,6 +42,7 @@
 #define TEST_PREFIX "WEIR_TEST_"
 #define TEST_ENV_MAX 16
 #define SEND_MS 1000
+#define CGROUP_MS 5000 /* for what is killed with the monitor to leave the cgroup */
 
 /* ---- in the monitor's child, between clone and exec ---- */
 
@@ -258,8 +259,28 @@ struct nursery {
 	int dir;   /* of the runtime entries; -1: none */
 	bool room; /* false: a guard, which has no worker */
 	char entry[MSG_ENTRY_MAX + 1];
+	int cgroup,
+		events; /* the directory the sandbox's cgroup lies in, its cgroup.events; -1: none */
+	char group[sizeof(CGROUP_FRONT) + MSG_ENTRY_MAX];
 	struct msg_wr wr;
 };
+
+/* The sandbox dies with the monitor, but not before it: its last process leaves the cgroup a little later.
+ * What was read of the file is what poll(2) tells a change of. */
+static void cgroup_remove(const struct nursery *n)
+{
+	struct pollfd p = { .fd = n->events, .events = POLLPRI };
+	char text[128];
+
+	if (n->cgroup < 0)
+		return;
+	for (;;) {
+		if (lseek(n->events, 0, SEEK_SET) < 0 || read(n->events, text, sizeof(text)) <= 0 ||
+		    unlinkat(n->cgroup, n->group, AT_REMOVEDIR) == 0 || errno != EBUSY ||
+		    poll(&p, 1, CGROUP_MS) <= 0)
+			return;
+	}
+}
 
 /* The monitor is gone. When it could, it has removed its entry itself. */
 __attribute__((noreturn)) static void monitor_gone(const struct nursery *n)
@@ -271,6 +292,9 @@ __attribute__((noreturn)) static void monitor_gone(const struct nursery *n)
 		(void)unlinkat(n->dir, n->entry, 0);
 		(void)unlinkat(n->dir, hidden, 0);
 	}
+	if (n->worker)
+		(void)kill(n->worker, SIGKILL);
+	cgroup_remove(n);
 	_exit(0); /* and the kernel kills what is left in the room */
 }
 
@@ -307,6 +331,10 @@ __attribute__((noreturn)) static void worker_child(const struct nursery *n, int 
 {
 	if (n->dir >= 0)
 		(void)close(n->dir);
+	if (n->cgroup >= 0) {
+		(void)close(n->cgroup);
+		(void)close(n->events);
+	}
 	if (prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL) < 0 || getppid() != 1)
 		_exit(1);
 	(void)close(NURSERY_FD);
@@ -347,15 +375,34 @@ static void worker_start(struct nursery *n, int sock, int names)
 	say(n);
 }
 
-/* A name of letters and digits leads nowhere but into the directory. Once. @dir: taken */
-static void entry_take(struct nursery *n, int dir, const char *name)
+/* A name of letters and digits leads nowhere but into the directory. */
+static void name_check(const char *name)
 {
 	size_t len = strlen(name);
 
-	if (n->dir >= 0 || len == 0 || strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
+	if (len == 0 || strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
 		_exit(1);
-	memcpy(n->entry, name, len + 1);
+}
+
+/* Once. @dir: taken */
+static void entry_take(struct nursery *n, int dir, const char *name)
+{
+	if (n->dir >= 0)
+		_exit(1);
+	name_check(name);
+	memcpy(n->entry, name, strlen(name) + 1);
 	n->dir = dir;
+}
+
+/* Once. Both descriptors: taken */
+static void cgroup_take(struct nursery *n, int dir, int events, const char *name)
+{
+	if (n->cgroup >= 0)
+		_exit(1);
+	name_check(name);
+	(void)snprintf(n->group, sizeof(n->group), CGROUP_FRONT "%s", name);
+	n->cgroup = dir;
+	n->events = events;
 }
 
 static void obey(struct nursery *n, const struct msg_head *h, struct msg_rd *r, int *fds,
@@ -371,11 +418,13 @@ static void obey(struct nursery *n, const struct msg_head *h, struct msg_rd *r, 
 		worker_stop(n);
 	else if (h->type == MSG_ENTRY && nfds == 1 && msg_get_entry(r, &x) == 0)
 		entry_take(n, fds[0], x.name);
+	else if (h->type == MSG_CGROUP && nfds == 2 && msg_get_entry(r, &x) == 0)
+		cgroup_take(n, fds[0], fds[1], x.name);
 	else
 		_exit(1);
 }
 
-/* START, STOP and ENTRY are all that may come. */
+/* START, STOP, ENTRY and CGROUP are all that may come. */
 static void hear(struct nursery *n)
 {
 	char buf[256];
@@ -397,7 +446,7 @@ static void hear(struct nursery *n)
 
 void nursery_main(void)
 {
-	static struct nursery n = { .pidfd = -1, .dir = -1 };
+	static struct nursery n = { .pidfd = -1, .dir = -1, .cgroup = -1, .events = -1 };
 	struct pollfd p[2] = { { .fd = NURSERY_FD, .events = POLLIN }, { .events = POLLIN } };
 
 	n.room = getpid() == 1;

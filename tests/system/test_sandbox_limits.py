@@ -3,11 +3,14 @@
 where one is delegated, and said where not (ACCEPTANCE D5)."""
 import os
 import pathlib
+import re
+import socket
+import struct
 import subprocess
 
 import pytest
 
-from world import BIN, IS_ROOT, flags, wait_until
+from world import BIN, BUILD, IS_ROOT, flags, wait_until
 
 BOMB = "import os\nr, w = os.pipe()\nn = 0\ntry:\n while n < 500:\n  if os.fork() == 0:\n" \
        "   os.close(w); os.read(r, 1); os._exit(0)\n  n += 1\nexcept OSError as e:\n" \
@@ -130,3 +133,78 @@ def test_d5_in_a_delegated_cgroup_the_sandbox_is_limited_as_a_whole(world, deleg
     assert r.stdout.count("30\n") < 4 and "0::/\n" in r.stdout, r
     wait_until(lambda: sorted(x.name for x in top.iterdir() if x.is_dir()) == ["leaf"], 5,
                "the cgroup to be removed")
+
+
+@pytest.mark.parametrize("network", ["allowlist", "deny"])
+def test_a10_a_killed_monitor_leaves_no_cgroup_behind(world, delegated, network):
+    top, prefix = delegated
+    d, p = policy(world, "limit pids 20")
+    argv = prefix + world.enter(d) + [BIN, "run", *flags(("-n", network)), *p, "--", "sh", "-c",
+                                      "sleep 300 & echo up; wait"]
+
+    def own():
+        return [x for x in top.iterdir() if x.is_dir() and x.name.startswith("weir-")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=world.env(
+            f"{world.home}/.local/state-cg")) as m:
+        assert m.stdout.readline() == b"up\n"
+        assert len(own()) == 1 and (own()[0] / "cgroup.procs").read_text(encoding="ascii").split()
+        m.kill()
+    wait_until(lambda: not own(), 10, "the cgroup to be removed")
+
+
+def cgroup2():
+    """A cgroup v2 that can be mounted here, with whatever controllers, or a skip"""
+    if not IS_ROOT:
+        pytest.skip("delegating a cgroup needs root")
+    for line in pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+        if line.split()[2] == "cgroup2":
+            return pathlib.Path(line.split()[1])
+    pytest.skip("kernel feature: cgroup v2")
+
+
+def test_a10_the_nursery_removes_the_cgroup_when_the_last_process_has_left_it(world):
+    """By itself, so that a kernel whose cgroup v2 has no controllers will do"""
+    top = cgroup2() / f"weir-test-{os.getpid()}"
+    group = top / "weir-0123456789ab"
+    group.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "60"]) as inside:
+        try:
+            os.chown(top, world.uid, world.gid)
+            (group / "cgroup.procs").write_text(str(inside.pid), encoding="ascii")
+            header = (pathlib.Path(__file__).parents[2] / "common/msg.h").read_text(encoding="utf-8")
+            body = re.search(r"enum msg_type {(.*?)};", header, re.S)[1]
+            types = re.findall(r"MSG_\w+(?=,)", re.sub(r"/\*.*?\*/", "", body, flags=re.S))
+            name = b"0123456789ab"
+            msg = struct.pack("=BBHIH", types.index("MSG_CGROUP"), 1, 10 + len(name), 0, len(name)) + name
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            fds = [os.open(top, os.O_PATH), os.open(group / "cgroup.events", os.O_RDONLY)]
+            socket.send_fds(ours, [msg], fds)
+
+            def become():
+                os.dup2(theirs.fileno(), 3)
+                os.setgid(world.gid)
+                os.setuid(world.uid)
+            with subprocess.Popen(["weir: nursery"], executable=f"{BUILD}/weir", preexec_fn=become,
+                                  close_fds=False, env={}) as n:
+                for fd in fds:
+                    os.close(fd)
+                theirs.close()
+                ours.close()
+
+                def has_read():
+                    for fd in pathlib.Path(f"/proc/{n.pid}/fd").iterdir():
+                        if os.readlink(fd).endswith("cgroup.events"):
+                            info = pathlib.Path(f"/proc/{n.pid}/fdinfo/{fd.name}").read_text(encoding="ascii")
+                            return "pos:\t0\n" not in info
+                    return False
+                wait_until(has_read, 5, "the nursery to ask whether somebody is in the cgroup")
+                assert group.exists() and n.poll() is None
+                inside.kill()
+                assert n.wait(10) == 0
+            assert not group.exists()
+        finally:
+            inside.kill()
+            inside.wait()
+            for d in (group, top):
+                if d.exists():
+                    d.rmdir()

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -245,6 +246,17 @@ static bool file_there(const char *name)
 	return access(path, F_OK) == 0;
 }
 
+static void file_fill(const char *name)
+{
+	char path[128];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", runtime, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(write(fd, "populated 0\n", 12), 12);
+	(void)close(fd);
+}
+
 static void file_drop(const char *name)
 {
 	char path[128];
@@ -329,20 +341,74 @@ static void a_name_that_leads_away_ends_the_nursery(void **state)
 	entry_clean();
 }
 
+/* A plain directory stands for the cgroup, a plain file for cgroup.events. */
+static void cgroup_say(struct room *n, const char *name)
+{
+	struct msg_entry x = { .name = "" };
+	char path[128];
+	int fds[2];
+
+	(void)snprintf(path, sizeof(path), "%s/weir-0123456789ab", runtime);
+	assert_int_equal(mkdir(path, 0700), 0);
+	fds[0] = open(runtime, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	(void)snprintf(path, sizeof(path), "%s/other", runtime);
+	fds[1] = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fds[0] >= 0 && fds[1] >= 0);
+	(void)snprintf(x.name, sizeof(x.name), "%s", name);
+	wr_open(&n->wr, MSG_CGROUP, 0);
+	msg_put_entry(&n->wr, &x);
+	assert_int_equal(wr_send(&n->wr, n->sock, fds, 2), 0);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
+static void end_of_the_monitor_removes_the_cgroup(void **state)
+{
+	struct room *n = *state;
+
+	entry_say(n, "0123456789ab");
+	file_fill("other"); /* as cgroup.events, never empty */
+	cgroup_say(n, "0123456789ab");
+	(void)close(n->sock);
+	n->sock = -1;
+	gone(n, 0);
+	assert_false(file_there("weir-0123456789ab"));
+	assert_true(file_there("other"));
+	entry_clean();
+}
+
+static void a_cgroup_that_leads_away_ends_the_nursery(void **state)
+{
+	struct room *n = *state;
+	char path[128];
+
+	entry_say(n, "0123456789ab");
+	cgroup_say(n, "../0123456789ab");
+	gone(n, 1);
+	(void)snprintf(path, sizeof(path), "%s/weir-0123456789ab", runtime);
+	assert_int_equal(rmdir(path), 0);
+	entry_clean();
+}
+
 static void a_worker_does_not_hold_the_directory(void **state)
 {
 	struct room *n = *state;
 	int w;
 
 	entry_say(n, "0123456789ab");
+	file_fill("other");
+	cgroup_say(n, "0123456789ab");
 	w = start(n);
 	hear(n, n->sock, MSG_STARTED);
 	hear(n, w, MSG_READY);
-	/* 0-2 /dev/null, 3 its socket, 4 the directory, 5 the worker's pidfd */
-	assert_int_equal(entries(n->pid, "fd"), 6);
+	/* 0-2 /dev/null, 3 its socket, 4-6 the directories, cgroup.events, 7 the worker's pidfd */
+	assert_int_equal(entries(n->pid, "fd"), 8);
 	assert_false(child_holds(n->pid, runtime));
 	assert_true(holds(n->pid, runtime));
 	(void)close(w);
+	(void)close(n->sock);
+	n->sock = -1;
+	gone(n, 0);
 	entry_clean();
 }
 
@@ -433,6 +499,10 @@ int main(int argc, char **argv)
 		TEST(end_of_the_monitor_removes_its_entry_and_nothing_else),
 		TEST(the_entry_goes_although_the_monitor_left_words_unread),
 		TEST(a_name_that_leads_away_ends_the_nursery),
+		TEST(end_of_the_monitor_removes_the_cgroup),
+		TEST(a_cgroup_that_leads_away_ends_the_nursery),
+		cmocka_unit_test_setup_teardown(end_of_the_monitor_removes_the_cgroup, guard_setup,
+						teardown),
 		TEST(a_worker_does_not_hold_the_directory),
 		cmocka_unit_test_setup_teardown(a_guard_removes_the_entry, guard_setup, teardown),
 		cmocka_unit_test_setup_teardown(a_guard_starts_no_worker, guard_setup, teardown),
