@@ -69,6 +69,10 @@ const char *const toolroot_marks[] = {
 	NULL,
 };
 
+const char *const toolroot_parts[] = {
+	"bin", "lib", "lib64", "include", "ssl", NULL,
+};
+
 const char *const toolroot_secrets[] = {
 	"pip.conf",		/* an index password, of one environment */
 	"etc/npmrc", ".npmrc",	/* an index token, of all who use this node */

@@ -16,6 +16,8 @@ extern const struct toolroot_row toolroots[];
 
 /** toolroot_marks - X/bin with one of these beside it means that all of X is needed; ends with NULL */
 extern const char *const toolroot_marks[];
+/** toolroot_parts - what is needed of an environment that a stranger's file leads to; ends with NULL */
+extern const char *const toolroot_parts[];
 /** toolroot_secrets - relative to a toolchain: hidden whether there or not; ends with NULL */
 extern const char *const toolroot_secrets[];
 /** toolroot_nests - where a toolchain keeps others, patterns of glob(3): the same is hidden in each */

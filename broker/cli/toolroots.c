@@ -213,20 +213,43 @@ static bool prefix_of(const struct roots *r, const char *real, char prefix[PATH_
 	return false;
 }
 
+/* Of a prefix that a file of P leads to what python needs, and not the rest of it: an environment may be the
+ * root of somebody's project. Return: 1 it is inside now, 0, -errno */
+static int parts_add(struct roots *r, const char *prefix)
+{
+	char part[PATH_MAX], real[PATH_MAX];
+	int any = 0;
+
+	for (const char *const *s = toolroot_parts; *s; s++) {
+		int n = join(part, prefix, *s) && realpath(part, real) && str_eq(part, real)
+				? root_add(r, real)
+				: 0;
+
+		if (n < 0)
+			return n;
+		any = any || n == 1;
+	}
+	return any;
+}
+
 /* What programs in the directory @dir, as it is spelled, need. @itself: where it has no known shape, the
  * directory alone; else nothing. Return: 0, -errno */
 static int dir_add(struct roots *r, const char *dir, bool itself)
 {
 	char real[PATH_MAX], prefix[PATH_MAX];
+	const bool was = r->stranger;
 	int n;
 
 	if (dir[0] != '/' || visible_always(dir) || !realpath(dir, real))
 		return 0;
+	/* a link of P that leads out of it */
+	r->stranger = was || (r->p->project && path_within(dir, r->p->project));
 	n = visible(r->p, real) && !r->p->view_host ? 1 : row_add(r, real);
 	if (n == 0 && prefix_of(r, real, prefix))
-		n = root_add(r, prefix);
-	if (n == 0 && itself)
+		n = r->stranger ? parts_add(r, prefix) : root_add(r, prefix);
+	if (n == 0 && itself && !r->stranger)
 		n = root_add(r, real);
+	r->stranger = was;
 	if (n <= 0 || str_eq(dir, real))
 		return n < 0 ? n : 0;
 	return grant_links(dir, r->p, r->e);

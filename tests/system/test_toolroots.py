@@ -225,6 +225,33 @@ def test_a_checkout_cannot_name_what_is_no_toolchain(fresh):
             assert r.status != 0 and SECRET not in r.text, r
 
 
+def test_a_checkout_that_names_an_environment_gets_python_and_not_the_project_around_it(fresh):
+    """python -m venv . makes an environment of the project's root: what else lies there is not python's"""
+    w = fresh
+    other = w.project()
+    home = python_at(w, other)
+    w.write(f"{other}/secret", SECRET)
+    w.write(f"{other}/src/secret", SECRET)
+    w.write(f"{other}/pyvenv.cfg", "home = /usr/bin\n")
+    p = w.project()
+    venv_at(w, f"{p}/.venv", home, f"{home}/python{VERSION}")
+    r = start(w, ".venv/bin/python", "-c", "import mine; print(mine.word)", cwd=p).ok()
+    assert r.text == "from the environment\n", r
+    r = start(w, "sh", "-c", f"cat {other}/secret {other}/src/secret; ls -A {other}", cwd=p)
+    assert SECRET not in r.text and r.text.split() == ["bin", "lib"], r
+
+
+def test_a_link_of_a_checkout_on_the_path_shares_nothing(fresh):
+    """An editor puts P/node_modules/.bin into PATH; where that leads is the checkout's word"""
+    w = fresh
+    other = w.project()
+    w.write(f"{other}/secret", SECRET)
+    p = w.project()
+    link(w, f"{p}/bin", other)
+    r = start(w, "cat", f"{other}/secret", cwd=p, path=f"{p}/bin", VIRTUAL_ENV=f"{p}/bin")
+    assert r.status == 1 and SECRET not in r.text, r
+
+
 @pytest.mark.clients
 def test_nvm_with_a_real_node(fresh):
     w, root = fresh, f"{fresh.home}/.nvm"
