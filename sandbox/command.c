@@ -293,17 +293,21 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 
 static void text_absent(struct err *e, const struct sandbox_plan *p, const struct outcome *o)
 {
-	const char *cmd = p->argv[0];
+	const char *cmd = p->argv[0], *view = p->view_host ? "host" : "project";
 
 	if (o->there) {
 		(void)err_set(e, ENOENT, "'%s' is there, but what it needs to start is not",
 			      o->tried);
 		(void)err_why(
 			e,
-			"the interpreter in its first line or ELF header is not visible in view project");
+			"the interpreter in its first line or ELF header is not visible in view %s",
+			view);
 	} else if (p->cmd_host) {
-		(void)err_set(e, ENOENT, "'%s' is not visible in view project", p->cmd_host);
-		(void)err_fix(e, "weir run -r %s -- %s …", p->cmd_host, cmd);
+		(void)err_set(e, ENOENT, "'%s' is not visible in view %s", p->cmd_host, view);
+		if (p->cmd_secret)
+			(void)err_why(e, "it lies where no sandbox looks: %s", p->cmd_secret);
+		else
+			(void)err_fix(e, "weir run -r %s -- %s …", p->cmd_host, cmd);
 	} else {
 		(void)err_set(e, ENOENT, "'%s' not found", cmd);
 	}

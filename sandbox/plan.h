@@ -117,7 +117,8 @@ struct sandbox_plan {
 	bool prompt;	/* weir shell: the files that mark the prompt */
 	char **envp;	/* the environment inside, complete */
 	char *cmd_host; /* where the host has CMD, when that is not visible inside; or NULL */
-	int stdio[3];	/* what becomes 0, 1, 2 where tty.on does not say otherwise; >= 0 */
+	const char *cmd_secret; /* what is there that no grant can show, or NULL; static */
+	int stdio[3];		/* what becomes 0, 1, 2 where tty.on does not say otherwise; >= 0 */
 	struct plan_tty tty;
 	int *keep_fds; /* kept under their own numbers, all > 2 */
 	size_t nkeep;

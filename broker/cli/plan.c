@@ -292,7 +292,7 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 	mounts_free(&m);
 	if (r < 0 || (r = machine_id_plan(p, in->place->project, e)) < 0 ||
 	    (r = cwd_plan(p, in, e)) < 0 || (r = cmd_plan(p, in, e)) < 0 ||
-	    (r = command_plan(p, in, e)) < 0 || (r = home_dotfiles(p, j, in, e)) < 0 ||
+	    (r = command_plan(p, j, in, e)) < 0 || (r = home_dotfiles(p, j, in, e)) < 0 ||
 	    (r = connection_file_plan(in->connection, p, e)) < 0 ||
 	    (r = environ_plan(p, in, e)) < 0)
 		return r;

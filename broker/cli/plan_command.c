@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "broker/cli/grant.h"
+#include "broker/cli/judge.h"
 #include "broker/cli/places.h"
 #include "broker/cli/plan.h"
 #include "broker/cli/toolroots.h"
@@ -44,11 +45,15 @@ int cwd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
 }
 
 /* Where the host has CMD, when inside it is not: for the message, should execve not find it. */
-int command_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
+int command_plan(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
+		 struct err *e)
 {
-	char file[PATH_MAX];
+	char file[PATH_MAX], real[PATH_MAX];
 
-	return command_find(in, file) && !visible(p, file) ? plan_copy(&p->cmd_host, file, e) : 0;
+	if (!command_find(in, file) || visible(p, file))
+		return 0;
+	p->cmd_secret = realpath(file, real) ? judge_secret(j, real) : NULL;
+	return plan_copy(&p->cmd_host, file, e);
 }
 
 /* CMD, what comes between it and its arguments (NULL-terminated, or NULL), its arguments. */

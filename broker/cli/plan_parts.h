@@ -6,6 +6,7 @@
 #define WEIR_BROKER_CLI_PLAN_PARTS_H
 
 struct err;
+struct judge;
 struct plan_in;
 struct sandbox_plan;
 
@@ -23,7 +24,8 @@ int machine_id_plan(struct sandbox_plan *p, const char *project, struct err *e);
  * everything that is mounted is in the plan, like command_plan(), cmd_plan() and environ_plan() */
 int cwd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e);
 /** command_plan() - where the host has CMD, when inside it is not: for the message */
-int command_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e);
+int command_plan(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
+		 struct err *e);
 /** cmd_plan() - CMD and its arguments */
 int cmd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e);
 /** keep_plan() - the descriptors of --keep-fd */

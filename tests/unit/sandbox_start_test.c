@@ -427,6 +427,22 @@ static void what_the_host_has_but_the_inside_lacks_is_named(void **state)
 	assert_non_null(strstr(s.fail.fix, "-r /home/tester/bin/tool"));
 }
 
+static void what_no_grant_can_show_is_not_advised(void **state)
+{
+	const char *const argv[] = { "tool", NULL };
+	static struct seen s;
+	struct sandbox_plan p;
+
+	(void)state;
+	plan_make(&p, argv);
+	p.cmd_host = dup_of("/home/tester/.ssh/tool");
+	p.cmd_secret = "ssh keys";
+	start(&s, &p);
+	finish(&s, &p);
+	assert_non_null(strstr(s.fail.why, "ssh keys"));
+	assert_true(str_eq(s.fail.fix, ""));
+}
+
 static void a_missing_working_directory_is_named(void **state)
 {
 	const char *const argv[] = { "true", NULL };
@@ -703,6 +719,7 @@ int main(void)
 		cmocka_unit_test(the_keeper_stands_in_the_new_root),
 		cmocka_unit_test(an_exec_failure_is_one_clear_message),
 		cmocka_unit_test(what_the_host_has_but_the_inside_lacks_is_named),
+		cmocka_unit_test(what_no_grant_can_show_is_not_advised),
 		cmocka_unit_test(a_missing_working_directory_is_named),
 		cmocka_unit_test(a_project_replaced_after_it_was_judged_is_refused),
 		cmocka_unit_test(a_killed_keeper_takes_the_sandbox_down_as_by_SIGKILL),
