@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,21 @@ static int file_add(struct java *j, const char *path)
 	return j->files[n] ? 0 : -ENOMEM;
 }
 
+/* realpath(3) in three system calls, not one for each component: this runs at every launch. */
+static bool real_path(const char *path, char real[PATH_MAX])
+{
+	SCOPED_FD int fd = open(path, O_PATH | O_CLOEXEC);
+	char link[40];
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, real, PATH_MAX - 1);
+	real[n > 0 ? n : 0] = '\0';
+	return real[0] == '/';
+}
+
 /* The JDK at @home. Return: 1 its file can be replaced, 0 not, -ENOMEM */
 static int jdk_add(struct java *j, const char *home)
 {
@@ -51,7 +67,7 @@ static int jdk_add(struct java *j, const char *home)
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		int n = snprintf(path, sizeof(path), "%s/%s/net.properties", home, places[i]);
 
-		if (n < 0 || (size_t)n >= sizeof(path) || !realpath(path, real))
+		if (n < 0 || (size_t)n >= sizeof(path) || !real_path(path, real))
 			continue;
 		if (strncmp(real, "/etc/", 5) != 0)
 			return 0;
@@ -71,7 +87,7 @@ static bool path_java(const char *path, char real[PATH_MAX])
 		int n = snprintf(file, sizeof(file), "%.*s/java", (int)len, path);
 
 		if (len && n > 0 && (size_t)n < sizeof(file) && access(file, X_OK) == 0)
-			return realpath(file, real) != NULL;
+			return real_path(file, real);
 		path += len + (path[len] == ':');
 	}
 	return false;
