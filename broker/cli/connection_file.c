@@ -4,6 +4,7 @@
  * of the user write, so that its ports and its address are checked before anything listens. */
 #include "broker/cli/connection_file.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -161,6 +162,7 @@ int connection_file_take(struct connection_file *c, struct layers_options *o, co
 		r = not_one(path, "it is not JSON", e);
 	if (r < 0)
 		return r;
+	assert(c->path); /* text_read() */
 	transport = json_string_value(json_object_get(file, "transport"));
 	if (!transport || str_eq(transport, "tcp"))
 		r = tcp_lines(file, path, o, e);

@@ -106,15 +106,15 @@ static bool argv_is_sound(const json_t *spec)
 json_t *kernelspec_load(const char *dir, struct err *e)
 {
 	char path[PATH_MAX];
-	SCOPED_FREE char *text = malloc(KERNELSPEC_MAX);
+	static char text[KERNELSPEC_MAX];
 	SCOPED_FD int fd = -1;
 	json_error_t why;
 	json_t *spec;
 	ssize_t len;
 	int n = snprintf(path, sizeof(path), "%s/kernel.json", dir);
 
-	if (!text || n < 0 || (size_t)n >= sizeof(path)) {
-		(void)err_set(e, text ? ENAMETOOLONG : ENOMEM, "read the kernelspec '%s'", dir);
+	if (n < 0 || (size_t)n >= sizeof(path)) {
+		(void)err_set(e, ENAMETOOLONG, "read the kernelspec '%s'", dir);
 		return NULL;
 	}
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -147,17 +147,17 @@ static int is_weirs_own(const char *word, struct err *e)
 /* The options as weir run will read them, with the policy as it is now. */
 static int options_check(const struct job *j, struct options *o, struct err *e)
 {
-	SCOPED_FREE char **argv = calloc((size_t)j->noptions + 2, sizeof(*argv));
+	SCOPED_FREE char **argv = NULL;
 	static char zero[] = "run";
 	struct surroundings at = { 0 };
 	struct policy *policy = NULL;
 	int r;
 
-	if (!argv)
-		return err_set(e, ENOMEM, "read the options");
 	for (int i = 0; i < j->noptions; i++)
 		if ((r = is_weirs_own(j->options[i], e)) < 0)
 			return r;
+	if (!(argv = calloc((size_t)j->noptions + 2, sizeof(*argv))))
+		return err_set(e, ENOMEM, "read the options");
 	argv[0] = zero;
 	memcpy(argv + 1, j->options, (size_t)j->noptions * sizeof(*argv));
 	r = options_read(o, OF_RUN, "run", j->noptions + 1, argv, 1, e);

@@ -4,6 +4,7 @@
  * or PWD that does not hold is not used. */
 #include "broker/cli/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -284,8 +285,10 @@ int place_find(struct place *p, const struct person *who, const char *dir, char 
 	struct place here = { 0 };
 	int r = cwd_find(&here, dir, env, e);
 
-	if (r == 0)
+	if (r == 0) {
+		assert(here.real);
 		r = project_find(&here, who, e);
+	}
 	if (r < 0) {
 		place_free(&here);
 		return r;

@@ -287,7 +287,7 @@ int promise_private(struct inside *in)
 		/* one above the origin's port: the rule for that must not reach further */
 		(void)snprintf(request, sizeof(request),
 			       "CONNECT %s:%u HTTP/1.1\r\nHost: x\r\n\r\n", hosts[i],
-			       in->port == 65535 ? 1 : in->port + 1);
+			       in->port == 65535 ? 1u : in->port + 1u);
 		fd = ask_proxy(in, request, buf, sizeof(buf), &got, &head);
 		if (fd < 0)
 			return -1;

@@ -356,8 +356,10 @@ static void wait_clear(struct audit *a)
 	if (a->wait_room > WAIT_BYTES) {
 		char *small = realloc(a->wait, WAIT_BYTES);
 
-		a->wait = small ? small : a->wait;
-		a->wait_room = small ? WAIT_BYTES : a->wait_room;
+		if (!small)
+			return; /* it stays large */
+		a->wait = small;
+		a->wait_room = WAIT_BYTES;
 	}
 }
 

@@ -28,8 +28,8 @@ static void text(struct ground *g, uint8_t c)
 
 static void escape(struct ground *g, uint8_t c)
 {
-	if (c == ESC || c < 0x20)
-		return; /* begins anew; a control is done in the middle of it */
+	if (c < 0x20)
+		return; /* ESC begins anew; another control is done in the middle of it */
 	if (c == '[')
 		g->state = GROUND_CSI;
 	else if (c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_')

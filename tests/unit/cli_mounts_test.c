@@ -46,11 +46,12 @@ static void a_mount_below_is_found_by_its_name(void **state)
 	}
 }
 
-static const char twice[] = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-			    "23 22 8:1 /home/u/proj/conf /home/u/.config/weir rw - ext4 /dev/sda1 rw\n"
-			    "24 22 8:2 / /data rw - ext4 /dev/sdb1 rw\n"
-			    "25 22 8:2 /u /home/u/far rw - ext4 /dev/sdb1 rw\n"
-			    "26 22 0:9 / /home/u/tmp rw - tmpfs tmpfs rw\n";
+static const char twice[] =
+	"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+	"23 22 8:1 /home/u/proj/conf /home/u/.config/weir rw - ext4 /dev/sda1 rw\n"
+	"24 22 8:2 / /data rw - ext4 /dev/sdb1 rw\n"
+	"25 22 8:2 /u /home/u/far rw - ext4 /dev/sdb1 rw\n"
+	"26 22 0:9 / /home/u/tmp rw - tmpfs tmpfs rw\n";
 
 static const struct {
 	const char *name, *a, *b;

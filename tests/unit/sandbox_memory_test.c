@@ -30,20 +30,20 @@ static int heap_block(void)
 /* In a child: what is done to the heap stays done. Return: which step failed, 0 for none */
 static int steps(void)
 {
-	char *p;
+	static char *first, *second;
 
 	if (memory_check() != 0)
 		return 1;
-	p = malloc(MUCH);
-	if (!p || memory_check() != 0)
+	first = malloc(MUCH);
+	if (!first || memory_check() != 0)
 		return 2; /* a heap that grows is no reason */
-	memset(p, 1, MUCH);
+	memset(first, 1, MUCH);
 	if (heap_block() < 0)
 		return 3;
-	p = malloc(MUCH);
-	if (!p)
+	second = malloc(MUCH);
+	if (!second)
 		return 4;
-	memset(p, 1, MUCH);
+	memset(second, 1, MUCH);
 	return memory_check() < 0 ? 0 : 5;
 }
 
