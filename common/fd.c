@@ -94,11 +94,12 @@ ssize_t fd_recv(int sock, void *buf, size_t len, int *fds, size_t *nfds)
 
 	assert(room <= FD_PASS_MAX);
 	*nfds = 0;
+	/* ECONNRESET, once: the peer left something unread; what it said itself is still there */
 	do {
 		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
-		return errno == ECONNRESET ? 0 : -errno;
+		return -errno;
 	came = fds_take(&msg, fds, room);
 	if (n > 0 && came <= room && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		*nfds = came;

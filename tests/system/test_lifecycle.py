@@ -528,7 +528,17 @@ def test_d2_a_stopped_keeper_goes_on(net):
     assert r.status == 5, r
 
 
-@pytest.mark.parametrize("floods", [0, 3000])
+def test_d1_signals_that_come_as_the_command_ends_do_not_change_its_status(net):
+    """pid 1 leaves them unread"""
+    for _ in range(15):
+        with net.spawn("run", "--", "sh", "-c", "trap '' USR1; echo here; exit 6") as r:
+            assert r.readline() == b"here\n"
+            while r.p.poll() is None:
+                os.kill(r.pid, signal.SIGUSR1)
+            assert (r.p.returncode, r.p.stderr.read()) == (6, b"")
+
+
+@pytest.mark.parametrize("floods", [0, 600])
 def test_d2_the_exit_status_is_not_lost_behind_other_words_of_the_sandbox(net, floods):
     """The monitor stands still while the command is stopped and goes on again and again"""
     with net.spawn("run", "--", PYTHON, "-c", f"""

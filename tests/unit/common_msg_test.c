@@ -260,6 +260,23 @@ static void peer_that_is_gone_is_no_signal(void **state)
 	(void)close(sv[0]);
 }
 
+static void last_word_of_a_peer_that_left_something_unread_arrives(void **state)
+{
+	size_t nfds = 0;
+	int sv[2];
+	char c = 0;
+
+	(void)state;
+	assert_int_equal(fd_pair(sv), 0);
+	assert_int_equal(fd_send(sv[0], "u", 1, NULL, 0), 0);
+	assert_int_equal(fd_send(sv[1], "l", 1, NULL, 0), 0);
+	(void)close(sv[1]);
+	assert_int_equal(fd_recv(sv[0], &c, 1, NULL, &nfds), 1);
+	assert_int_equal(c, 'l');
+	assert_int_equal(fd_recv(sv[0], &c, 1, NULL, &nfds), 0);
+	(void)close(sv[0]);
+}
+
 static void full_queue_says_again_and_sends_nothing(void **state)
 {
 	char block[1024] = { 0 };
@@ -291,6 +308,7 @@ int main(void)
 		cmocka_unit_test(descriptor_arrives_close_on_exec),
 		cmocka_unit_test(descriptor_nobody_asked_for_is_closed),
 		cmocka_unit_test(peer_that_is_gone_is_no_signal),
+		cmocka_unit_test(last_word_of_a_peer_that_left_something_unread_arrives),
 		cmocka_unit_test(full_queue_says_again_and_sends_nothing),
 	};
 
