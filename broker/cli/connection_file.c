@@ -174,13 +174,11 @@ int connection_file_take(struct connection_file *c, struct layers_options *o, co
 	return r;
 }
 
-/* What was opened for the write line is what was judged, or the project shows it writable anyway. */
+/* Is what was opened for the write line what was judged? */
 static bool directory_is_same(const struct connection_file *c, const struct sandbox_plan *p)
 {
 	struct stat st;
 
-	if (p->project && p->project_write && path_within(c->directory, p->project))
-		return true;
 	for (size_t i = 0; i < p->ngrants; i++)
 		if (p->grants[i].write && fstat(p->grants[i].fd, &st) == 0 && st.st_dev == c->dev &&
 		    st.st_ino == c->ino)

@@ -29,13 +29,14 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """nightly and clients are left out (not skipped) unless asked for, by option or by -m"""
+    """nightly and clients are left out (not skipped) unless asked for, by option or by -m; what is both is
+    nightly's, which installs the clients too"""
     expr = config.getoption("-m") or ""
     keep, out = [], []
     for i in items:
-        if i.get_closest_marker("nightly") and not config.getoption("--nightly") and \
-                "nightly" not in expr:
-            out.append(i)
+        if i.get_closest_marker("nightly"):
+            asked = config.getoption("--nightly") or "nightly" in expr
+            (keep if asked else out).append(i)
         elif i.get_closest_marker("clients") and not config.getoption("--clients") and \
                 "clients" not in expr:
             out.append(i)

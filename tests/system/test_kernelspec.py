@@ -308,15 +308,17 @@ IPC = textwrap.dedent("""
 """)
 
 
-def test_ipc_needs_a_directory_for_that_kernel_alone(fresh):
-    own = fresh.mkdir(f"{fresh.home}/ipc", 0o700)
+@pytest.mark.parametrize("where", ["home", "project"])
+def test_ipc_needs_a_directory_for_that_kernel_alone(fresh, where):
+    work = fresh.project()
+    own = fresh.mkdir(f"{fresh.home if where == 'home' else work}/ipc", 0o700)
     path = f"{own}/kernel.json"
     connection(fresh, path, transport="ipc", ip=f"{own}/kernel-ipc", shell_port=1)
     fresh.write(f"{own}/kernel-ipc-1", "")	# of the kernel before: its own
     os.unlink(fresh.path(f"{own}/kernel-ipc-1"))
     argv = ["run", "--preset", "none", "--connection-file", path, "--", "/usr/bin/python3", "-c", IPC,
             path]
-    with fresh.spawn(*argv) as k:
+    with fresh.spawn(*argv, cwd=work) as k:
         assert k.readline() == b"up\n"
         s = socket.socket(socket.AF_UNIX)
         s.connect(os.fspath(fresh.path(f"{own}/kernel-ipc-1")))
@@ -325,11 +327,11 @@ def test_ipc_needs_a_directory_for_that_kernel_alone(fresh):
         k.kill()
     os.unlink(fresh.path(f"{own}/kernel-ipc-1"))
     fresh.write(f"{own}/notes.txt", "mine")
-    r = fresh.weir(*argv)
+    r = fresh.weir(*argv, cwd=work)
     assert r.status == 125 and "notes.txt" in r.errtext and own in r.errtext, r
     os.unlink(fresh.path(f"{own}/notes.txt"))
     os.chmod(fresh.path(own), 0o750)
-    r = fresh.weir(*argv)
+    r = fresh.weir(*argv, cwd=work)
     assert r.status == 125 and "chmod 700" in r.errtext, r
 
 
