@@ -362,6 +362,7 @@ const struct system_row system_dirs[] = {
 	{ "/nix", SYSTEM_NO_WRITE, "the system's programs" },
 	{ "/gnu", SYSTEM_NO_WRITE, "the system's programs" },
 	{ "/snap", SYSTEM_NO_WRITE, "the system's programs" },
+	{ "/var/lib/dpkg", SYSTEM_NO_WRITE, "what the package manager runs" },
 	{ "/opt", SYSTEM_READ, "programs" },
 	{ "/var", SYSTEM_SELF, "the system's state" },
 	{ "/var/lib", SYSTEM_SELF, "the system's state" },

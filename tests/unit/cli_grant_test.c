@@ -150,6 +150,8 @@ static const struct {
 	{ "/usr", "/usr", GRANT_READ, false, "system's programs" },
 	{ "below /usr, writable", "/usr/share", GRANT_WRITE, false, "system's programs" },
 	{ "below /usr, forced", "/usr/share", GRANT_WRITE, true, "system's programs" },
+	{ "the package manager's scripts, forced", "/var/lib/dpkg/info", GRANT_WRITE, true,
+	  "package manager" },
 	{ "a FIFO", "~/fifo", GRANT_READ, false, "FIFO" },
 	{ "a socket", "~/sock", GRANT_READ, false, "socket" },
 	{ "a device", "/dev/null", GRANT_READ, false, "device" },
