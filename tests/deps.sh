@@ -23,6 +23,8 @@ set -eu
 		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo
 		gdb:gdb fontconfig:fc-list python3-matplotlib texlive-latex-base:pdflatex
 		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux zsh:zsh fish:fish ksh:ksh
+		mariadb-client:mariadb mariadb-server:/usr/sbin/mariadbd
+		g++:g++ libevent-dev libasio-dev node-ws
 		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap
 		python3-jupyter-client python3-ipykernel python3-nbclient jupyter-notebook
 		r-cran-irkernel python3-matplotlib python3-debugpy"

@@ -234,6 +234,9 @@ static void check_ipv6(struct finding *f)
 static void check_nft(struct finding *f)
 {
 	judge_optional(f, probe_nft(), "sudo modprobe -a nf_tables nft_redir nf_conntrack");
+	if (f->state == OK)
+		found(f, "the transparent route redirects every port; a dial that fails is a reset "
+			 "after the connection");
 }
 
 static void check_landlock(struct finding *f)

@@ -36,21 +36,22 @@ static const char usage[] =
 	"usage: weir test [--json] [POLICY-OPTION…]\n"
 	"\n"
 	"Attack the sandbox on this machine: real attempts at everything weir promises to stop, in the\n"
-	"network states deny, allowlist and allow. A line each; then what the policy opens here, with the\n"
+	"network states deny, allowlist and allow and in route transparent. A line each; then what the policy opens here, with the\n"
 	"options given. Exit status 1 if one fails, 125 if no sandbox could be made.\n";
 
 /* ---- from inside ---- */
 
 static int probe_state(struct bench *b, const char *state)
 {
-	const bool host = str_eq(state, "view host");
+	const bool host = str_eq(state, "view host"), route = str_eq(state, "transparent");
 	char port[8], allow[64], line[512];
 	const char *const argv[] = { "weir",	   "run",
 				     "-q",	   "--no-user-policy",
 				     "--name",	   "weir-test",
-				     "-n",	   host ? "deny" : state,
+				     "-n",	   host ? "deny" : route ? "allowlist" : state,
+				     "--route",	   route ? "transparent" : "proxy",
 				     "--view",	   host ? "host" : "project",
-				     "-a",	   allow,
+				     "-a",	   route ? TEST_NAME ":443" : allow,
 				     "--",	   "/run/weir/weir",
 				     "test",	   TEST_INSIDE,
 				     state,	   port,
@@ -346,7 +347,8 @@ static int list_holes(const struct layers_options *o, json_t *list, struct err *
 
 static int run_probes(struct bench *b, struct err *e)
 {
-	static const char *const states[] = { "deny", "allowlist", "allow", "view host" };
+	static const char *const states[] = { "deny", "allowlist", "transparent", "allow",
+					      "view host" };
 	int r = bench_make(b, e);
 
 	if (r < 0)

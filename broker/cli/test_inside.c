@@ -31,7 +31,8 @@ enum {
 	IN_HOST = 8, /* network deny with view host */
 	IN_CUT = IN_DENY | IN_LIST | IN_HOST,
 	IN_SCOPED = 16, /* network allow where the kernel can scope abstract sockets */
-	IN_ALL = 15
+	IN_ALL = 15,
+	IN_ROUTE = 32, /* network allowlist, route transparent */
 };
 
 static const struct {
@@ -45,13 +46,17 @@ static const struct {
 	{ IN_LIST, "private addresses refused through the proxy", promise_private },
 	{ IN_ALLOW, "network allow reaches the host's network", promise_host_network },
 	{ IN_ALLOW, "network allow shows no /sys", promise_sys },
-	{ IN_DENY, "no proxy listens", promise_no_proxy },
-	{ IN_CUT, "direct connection dead", promise_direct },
-	{ IN_CUT, "name lookup dead", promise_dns },
-	{ IN_CUT, "host loopback dead", promise_loopback },
-	{ IN_CUT, "LAN address dead", promise_lan },
-	{ IN_CUT, "metadata address dead", promise_metadata },
-	{ IN_CUT | IN_SCOPED, "abstract socket of the host dead", promise_abstract },
+	{ IN_ROUTE, "allowed name has an address, others do not exist", promise_route_names },
+	{ IN_ROUTE, "address that stands for no name reset", promise_route_range },
+	{ IN_ROUTE, "datagram to an allowed name refused", promise_route_datagrams },
+	{ IN_ROUTE, "routes, addresses and packet rules closed", promise_route_rules },
+	{ IN_DENY | IN_ROUTE, "no proxy listens", promise_no_proxy },
+	{ IN_CUT | IN_ROUTE, "direct connection dead", promise_direct },
+	{ IN_CUT | IN_ROUTE, "name lookup dead", promise_dns },
+	{ IN_CUT | IN_ROUTE, "host loopback dead", promise_loopback },
+	{ IN_CUT | IN_ROUTE, "LAN address dead", promise_lan },
+	{ IN_CUT | IN_ROUTE, "metadata address dead", promise_metadata },
+	{ IN_CUT | IN_ROUTE | IN_SCOPED, "abstract socket of the host dead", promise_abstract },
 	{ IN_ALL, "unix socket of the host dead", promise_unix },
 	{ IN_ALL, "vsock refused", promise_vsock },
 	{ IN_ALL, "raw and packet sockets refused", promise_raw },
@@ -81,6 +86,8 @@ static unsigned state_bit(const char *word)
 		return IN_HOST;
 	if (str_eq(word, "allowlist"))
 		return IN_LIST;
+	if (str_eq(word, "transparent"))
+		return IN_ROUTE;
 	return IN_ALLOW | (lock_landlock_abi() >= 6 ? IN_SCOPED : 0);
 }
 

@@ -7,6 +7,8 @@
 
 #define TEST_INSIDE "--inside"	       /* first word of the hidden form of weir test */
 #define TEST_SECRET "weir-test-secret" /* value of a variable that must not come along */
+#define TEST_NAME                                                                                  \
+	"weir-test.invalid" /* what the policy of route transparent allows: resolves nowhere */
 #define TEST_BODY_BYTES (2u * 1024 * 1024)
 
 /** test_pattern() - byte @i of the body that the test's origin serves */

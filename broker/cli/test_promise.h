@@ -36,6 +36,12 @@ int promise_unix(struct inside *in);
 int promise_abstract(struct inside *in);
 int promise_host_network(struct inside *in); /* in network allow it is there */
 
+/* test_route.c: the transparent route */
+int promise_route_names(struct inside *in);
+int promise_route_range(struct inside *in);
+int promise_route_datagrams(struct inside *in);
+int promise_route_rules(struct inside *in);
+
 /* test_box.c: files, processes, rights */
 int promise_project(struct inside *in);
 int promise_write_outside(struct inside *in);

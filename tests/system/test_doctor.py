@@ -43,6 +43,8 @@ def test_this_machine_works_and_every_check_is_said(world):
     by = doctor(world)
     needed = [n for n in NAMES if by[n]["without"] is None and by[n]["state"] != "ok"]
     assert not needed and by["sandbox"]["found"] == "made and left", by
+    if by["nf_tables"]["state"] == "ok":
+        assert "a reset after the connection" in by["nf_tables"]["found"], by
     r = world.weir("doctor").ok()
     assert r.text.endswith("weir run works on this machine\n") and not r.audit, r
     for n in NAMES:

@@ -7,6 +7,7 @@ import pytest
 from test_policy_commands import check, schema
 
 STATES = ("deny", "allowlist", "allow")
+ROUTE = "routes, addresses and packet rules closed"
 
 
 def attack(world, *args, status=0, **kw):
@@ -23,18 +24,20 @@ def test_h29_every_promise_is_tried_in_every_state_and_holds(world):
     """H29: the self-test exercises allowlist and deny, bypass attempts included"""
     got, names = attack(world)
     assert got["failed"] == 0 and got["holes"] == [], got
-    for state in ("deny", "allowlist"):
+    for state in ("deny", "allowlist", "transparent"):
         for word in ("direct connection", "name lookup", "host loopback", "LAN", "metadata",
-                     "abstract socket", "unix socket"):
+                     "abstract socket"):
             assert any(s == state and word in n for s, n in names), (state, word)
     for state in STATES:
-        for word in ("vsock", "raw", "write outside", "credentials", "no capability", "TIOCSTI",
+        for word in ("unix socket", "vsock", "raw", "write outside", "credentials", "no capability", "TIOCSTI",
                      "no host process", "hook"):
             assert any(s == state and word in n for s, n in names), (state, word)
     for name in ("allowed host reached, tunnel, bytes intact", "denied host refused with 403",
                  "sandbox gone after its monitor was killed", "worker cannot exec",
                  "shim cannot open a file"):
         assert ("allowlist", name) in names
+    for word in ("allowed name has", "stands for no name", "datagram", ROUTE):
+        assert any(s == "transparent" and word in n for s, n in names), word
     world.assert_clean()
     left = [p for p in world.path("/tmp").iterdir() if p.name.startswith("weir-test-")]
     assert left == []
@@ -46,7 +49,8 @@ KERNEL = ["vsock refused", "other socket families refused", "no new user namespa
 
 @pytest.mark.parametrize("without,names", [
     ("filter", [*KERNEL, "every process below the monitor is locked", "worker cannot open a file",
-                "worker cannot exec", "shim cannot open a file", "keeper cannot exec"]),
+                "worker cannot exec", "shim cannot open a file", "keeper cannot exec",
+                ROUTE]),
     ("caps", ["no capability, no new privilege", "every process below the monitor is locked"]),
     ("close", ["inherited descriptors closed"]),
     ("environ", ["no secret of the environment"]),
@@ -60,6 +64,11 @@ def test_a_probe_fails_without_its_protection(world, without, names):
                       "raw and packet sockets refused"}, failed
     assert got["failed"] and all(p["detail"] or "cannot" in n for (_, n), p in all_of_them.items()
                                  if not p["ok"]), got
+
+
+def test_the_probes_of_the_transparent_route_hold_without_nf_tables(world):
+    got, names = attack(world, test=True, env={"WEIR_TEST_WITHOUT": "nf_tables"})
+    assert got["failed"] == 0 and ("transparent", ROUTE) in names, got
 
 
 def test_the_probes_of_the_network_fail_in_the_hosts(world):
