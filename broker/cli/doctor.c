@@ -348,7 +348,9 @@ static int sandbox_try(char said[SAID_MAX])
 	if (pid == 0) {
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-		if (null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(p[1], 2) == 2)
+		/* XDG_CACHE_HOME: nothing can be kept there, and nothing is left behind */
+		if (null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(p[1], 2) == 2 &&
+		    setenv("XDG_CACHE_HOME", "/dev/null", 1) == 0)
 			(void)execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
 		_exit(EXIT_WEIR);
 	}

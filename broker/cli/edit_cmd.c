@@ -215,6 +215,25 @@ static void still_decided(const struct asked *a, const struct policy *p)
 	}
 }
 
+/* Programs inside take localhost for the sandbox's own and never ask the proxy for it. */
+static void own_localhost(const struct asked *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		char host[POLICY_WORDS_TEXT_MAX];
+		struct target t;
+
+		(void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(a->words[i], " "),
+			       a->words[i]);
+		if (policy_target_parse(host, &t, NULL) < 0)
+			continue;
+		if (target_is_localhost(&t) ||
+		    (t.is_addr && addr_class_of(&t.addr) == ADDR_LOOPBACK))
+			note("'%s' inside is the sandbox's own; a port of this machine is brought in "
+			     "by: weir run --reach PORT",
+			     t.host);
+	}
+}
+
 static void tell_lock(const struct policy *p, const char *keyword)
 {
 	const struct policy_origin *lock = policy_locked(p, keyword);
@@ -238,6 +257,8 @@ static void tell_outcome(const struct asked *a)
 	}
 	if (a->verb == EDIT_ALLOW || a->verb == EDIT_ASK)
 		still_decided(a, p);
+	if (a->verb == EDIT_ALLOW && !a->quiet)
+		own_localhost(a);
 	if (a->verb != EDIT_FORGET)
 		tell_lock(p, a->verb == EDIT_ALLOW  ? "allow"
 			     : a->verb == EDIT_DENY ? "deny"

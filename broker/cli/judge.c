@@ -60,6 +60,14 @@ static int refuse(struct err *e, const char *path, const char *why)
 	return -EPERM;
 }
 
+static int refuse_home(struct err *e, const char *path)
+{
+	int r = refuse(e, path, "it is your home directory");
+
+	(void)err_fix(e, "name what the command needs below it; to see all of it: --view host");
+	return r;
+}
+
 /* @place is never shared: @path is it, lies in it, or holds it. */
 static int refuse_place(struct err *e, const char *path, const char *place, const char *what)
 {
@@ -135,7 +143,7 @@ static int judge_places(const struct judge *j, const char *path, enum judge_use 
 	if (str_eq(path, "/"))
 		return refuse(e, path, "it is the whole system");
 	if (str_eq(path, j->home))
-		return refuse(e, path, "it is your home directory");
+		return refuse_home(e, path);
 	if (path_above(path, j->home))
 		return refuse(e, path, "it holds your home directory");
 	for (size_t i = 0; i < j->homes.n; i++)

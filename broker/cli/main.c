@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "broker/cli/inside.h"
 #include "broker/worker/worker.h"
 #include "common/err.h"
 #include "common/scope.h"
@@ -93,6 +94,28 @@ static int unknown_command(const char *word)
 	return cli_fail(&e);
 }
 
+static int command_main(int argc, char **argv)
+{
+	struct err e;
+
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (!str_eq(argv[0], commands[i].name))
+			continue;
+		if (inside_check(argc, argv, &e) < 0)
+			return cli_fail(&e);
+		return commands[i].main(argc, argv);
+	}
+	return unknown_command(argv[0]);
+}
+
+/* weir help COMMAND is weir COMMAND --help */
+static int command_help(char *name)
+{
+	char option[] = "--help", *argv[] = { name, option, NULL };
+
+	return command_main(2, argv);
+}
+
 /* A closed 0, 1 or 2 would be taken by the next open() and then passed on to CMD. */
 static int open_stdio(void)
 {
@@ -125,6 +148,8 @@ int main(int argc, char **argv)
 		(void)fputs(usage, stderr);
 		return EXIT_WEIR;
 	}
+	if (str_eq(argv[1], "help") && argc > 2)
+		return command_help(argv[2]);
 	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h") || str_eq(argv[1], "help")) {
 		(void)fputs(usage, stdout);
 		return fflush(stdout) == 0 ? 0 : EXIT_WEIR;
@@ -133,8 +158,5 @@ int main(int argc, char **argv)
 		(void)printf("weir %s\n", WEIR_VERSION);
 		return fflush(stdout) == 0 ? 0 : EXIT_WEIR;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		if (str_eq(argv[1], commands[i].name))
-			return commands[i].main(argc - 1, argv + 1);
-	return unknown_command(argv[1]);
+	return command_main(argc - 1, argv + 1);
 }

@@ -188,7 +188,7 @@ static const struct row rows[] = {
 	{ "--network", 'n', POLICY, ALL, "WORD", POLICY_LINE("network", ""),
 	  HELP("deny, allowlist (default) or allow") },
 	{ "--route", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("route", ""),
-	  HELP("how the network is reached: proxy") },
+	  HELP("proxy (default), transparent or both: how allowed hosts are reached") },
 	{ "--policy", 'p', POLICY, ALL, "FILE", CALL(take_file), HELP("one more policy file") },
 	{ "--preset", 0, POLICY, ALL, "NAME", POLICY_LINE("include", ""),
 	  HELP("weir policy presets lists them") },

@@ -150,6 +150,12 @@ static int target_take(struct shown *s, const char *word, struct err *e)
 		       s->why ? "one host" : "an option");
 }
 
+static int no_host(struct err *e)
+{
+	(void)err_set(e, 0, "policy why: expected HOST[:PORT] or a URL");
+	return err_fix(e, "weir policy why pypi.org");
+}
+
 /* Options and the target in any order. Return: 0, or -errno with @e */
 static int show_parse(struct shown *s, int argc, char **argv, struct err *e)
 {
@@ -165,7 +171,7 @@ static int show_parse(struct shown *s, int argc, char **argv, struct err *e)
 			r = target_take(s, argv[at++], e);
 	}
 	if (r == 0 && s->why && !s->target && !s->o.help)
-		return err_set(e, 0, "policy why: expected HOST[:PORT] or a URL");
+		return no_host(e);
 	return r;
 }
 

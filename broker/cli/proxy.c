@@ -75,13 +75,24 @@ static int read_options(struct options *o, int argc, char **argv, struct err *e)
 
 /* ---- the unix socket ---- */
 
+static int no_dir(const char *path, struct err *e)
+{
+	int r = err_set(e, errno, "make the directory '%s'", path);
+
+	if (e->num == ENOENT)
+		(void)err_fix(e, "only the last directory of PATH is made: make the ones above it");
+	else
+		(void)err_fix(e, "name a place of your own, such as unix:$HOME/.weir-proxy/socket");
+	return r;
+}
+
 static int dir_open(const char *path, struct err *e)
 {
 	SCOPED_FD int fd = -1;
 	struct stat st;
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return err_set(e, errno, "make the directory '%s'", path);
+		return no_dir(path, e);
 	fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(e, errno, "open the directory '%s'", path);

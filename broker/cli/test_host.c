@@ -229,7 +229,10 @@ __attribute__((noreturn)) static void child(const struct bench *b, const char *c
 	if (dup2(ends[0], STDOUT_FILENO) < 0 ||
 	    (ends[1] >= 0 && dup2(ends[1], STDERR_FILENO) < 0) || dup2(stray, RUN_STRAY_FD) < 0 ||
 	    setenv("AWS_SECRET_ACCESS_KEY", TEST_SECRET, 1) < 0 ||
-	    setenv("EDITOR", "ed --token=" TEST_SECRET, 1) < 0 || chdir(b->project) < 0 ||
+	    setenv("EDITOR", "ed --token=" TEST_SECRET, 1) < 0 ||
+	    setenv("XDG_CACHE_HOME", "/dev/null", 1) <
+		    0 || /* leaves no cache of a project that goes */
+	    chdir(b->project) < 0 ||
 	    (before && before() < 0))
 		_exit(EXIT_WEIR);
 	(void)execv("/proc/self/exe", argv);

@@ -154,6 +154,13 @@ static int ask_person(struct err *e)
 	return str_eq(answer, "yes\n");
 }
 
+static int no_policy(const char *path, struct err *e)
+{
+	(void)err_set(e, 0, "there is no '%s' to trust", path);
+	return err_fix(e, "nothing needs trust; for yourself: weir allow HOST, for a project: "
+			  "write that file");
+}
+
 static int trust(struct project *p, bool yes, struct err *e)
 {
 	SCOPED_FREE char *text = NULL;
@@ -162,10 +169,11 @@ static int trust(struct project *p, bool yes, struct err *e)
 	size_t len = 0;
 	int r;
 
-	(void)snprintf(path, sizeof(path), "%s/.weir/policy", p->place.project);
+	(void)snprintf(path, sizeof(path), "%s/.weir/policy",
+		       str_eq(p->place.project, "/") ? "" : p->place.project);
 	r = layers_read_project(p->place.project, p->who.uid, &text, &len, e);
 	if (r == -ENOENT)
-		return err_set(e, 0, "there is no '%s' to trust", path);
+		return no_policy(path, e);
 	if (r < 0)
 		return r;
 	r = parses(p, path, text, len, e);

@@ -101,6 +101,23 @@ def test_targets_are_taken_as_people_have_them(user):
                            "allow .d.example.org\nallow [fd00::1]:22\n")
 
 
+def test_allow_of_localhost_says_how_a_port_of_this_machine_is_had(user):
+    for host in ("localhost:8888", "db.localhost", "127.0.0.1:5432", "[::1]:5432"):
+        r = user.weir("allow", host).ok()
+        assert "inside is the sandbox's own" in r.errtext and "--reach PORT" in r.errtext, r
+    assert user.weir("allow", "a.example.org", "10.0.0.1:22").ok().errtext == ""
+    assert user.weir("allow", "-q", "localhost:22").ok().errtext == ""
+
+
+def test_an_error_of_a_newcomer_says_what_to_type(user):
+    for line, fix in ((("policy", "why"), "weir policy why pypi.org"),
+                      (("trust",), "weir allow HOST"),
+                      (("run", "-w", user.world.home, "--", "true"), "--view host"),
+                      (("proxy", "--listen", f"unix:{user.home}/no/such/socket"), "above it")):
+        r = user.weir(*line)
+        assert r.status == 125 and fix in r.errtext, r
+
+
 @pytest.mark.parametrize("typed,fix", [
     ("*.com", "*.example.com"), ("git@github.com:a/b", "github.com:22"),
     ("me@a.example.org", "a.example.org"), ("::1", "[::1]"), ("a.example.org/x", "a.example.org"),
