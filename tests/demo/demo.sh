@@ -103,7 +103,7 @@ inside() {
 	show "A host that no rule names, http: 403, and the text says why and what to type" \
 		run --allow "$rule" -- curl -sS -w 'status %{http_code}\n' http://$denied:8080/
 	expect "403 that names the host and the remedy" \
-		eval 'says "status 403" && says "$denied" && says "--allow"'
+		eval 'says "status 403" && says "$denied" && says "weir allow $denied"'
 
 	show "Straight to the allowed address, past the proxy: there is no way" \
 		run --route proxy --allow "$rule" -- "${direct[@]}" curl -sS --max-time 10 \
@@ -125,7 +125,8 @@ inside() {
 	printf '\n%sThe audit log%s (%s)\n' "$bold" "$plain" '~/.local/state/weir/audit.jsonl'
 	out=$(cat "$here/home/.local/state/weir/audit.jsonl" 2>&1)
 	status=$?
-	sed 's/^/  /' <<<"$out"
+	echo "  its verdicts, without the hashes that chain them:"
+	grep '"event":"verdict"' <<<"$out" | sed 's/,"generation":.*/}/; s/^/  | /'
 	expect "the allowed and the denied host are in it" eval 'says "$allowed" && says "$denied"'
 	out=$(cat "$here/dialled" 2>&1)
 	expect "$denied has not seen one connection" eval '! says "$denied" && says "$allowed"'
