@@ -47,6 +47,7 @@ TRY(execfail)
 TRY(exited)
 TRY(signal)
 TRY(stopped)
+TRY(trees)
 TRY(resume)
 
 /* Each reader sees each body: one that trusts the type of the head would show here. */
@@ -78,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	try_exited(r, &h, data, len);
 	try_signal(r, &h, data, len);
 	try_stopped(r, &h, data, len);
+	try_trees(r, &h, data, len);
 	try_resume(r, &h, data, len);
 	return 0;
 }
