@@ -447,6 +447,17 @@ def test_responses_of_every_framing_end_where_they_should(sb, web, what):
         assert body in got
 
 
+def test_chunks_of_an_http_1_0_answer_end_the_connection(sb, web):
+    """RFC 9112 section 6.1: who takes them for a body until the end must find no other answer in it"""
+    raw = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" \
+        b"5\r\nhello\r\n0\r\n\r\n"
+    web.a.routes["/"] = raw
+    d = req("http://allowed.example.org/") + req("http://other.example.org/next")
+    got = sb.py("s = proxy(); s.sendall(d); result = read_all(s)", d=d)
+    assert got.endswith(b"hello\r\n0\r\n\r\n") and b"Connection: close\r\n" in got, got
+    assert web.b.seen() == []
+
+
 def test_head_has_no_body(sb, web):
     web.a.routes["/"] = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
     d = req("http://allowed.example.org/", "HEAD") + req("http://other.example.org/n", "GET",
