@@ -146,7 +146,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = m->names_fd = -1;
-	m->terminal.tty.fd = m->launcher_fd = m->status_fd = -1;
+	m->terminal.tty.fd = m->terminal.typed.fd = m->launcher_fd = m->status_fd = -1;
 	m->out.inside[0] = m->out.inside[1] = m->out.inside[2] = -1;
 	STAILQ_INIT(&m->queue);
 	m->notices.quiet = run->quiet;

@@ -3,7 +3,7 @@
  * The user's terminal is given to the command (keys relayed, modes set) only while weir is its foreground
  * job. Until then, and where others read it too (weir run CMD | less), nobody inside has the inner one:
  * the kernel stops whoever reads it, CMD among them, and that is when it is asked for.
- *   AWAY --CMD stopped for want of it, or SIGCONT; in the foreground--> GIVEN
+ *   AWAY --CMD stopped for want of it, SIGCONT, or something typed; in the foreground--> GIVEN
  *   GIVEN --CMD stopped, or SIGTSTP--> weir stops; SIGCONT --> GIVEN or AWAY
  *   any --hung up--> GONE, and soon the sandbox with it */
 #include "broker/monitor/terminal.h"
@@ -70,6 +70,7 @@ static void keys_take(struct monitor *m, bool on)
 {
 	/* not sooner: a key that stops or ends must find the command, not what is about to become it */
 	pty_relay_keys(m->terminal.relay, on && m->shim == SHIM_RUNNING);
+	typed_watch(&m->terminal.typed, m->terminal.tty.fd, !on && m->terminal.tty.is_own);
 }
 
 /* Return: false when it is not weir's to give */
@@ -215,6 +216,17 @@ void terminal_continue(struct monitor *m)
 	}
 }
 
+/* fg for a job that ran in the background: no signal tells of it. Where others read the terminal too, what is
+ * typed may be theirs until the command has asked for it. */
+static void on_typed(void *arg)
+{
+	struct monitor *m = arg;
+	struct terminal *t = &m->terminal;
+
+	if (!t->given && m->shim == SHIM_RUNNING && (t->wants || t->tty.screen) && give(m))
+		resume(m, HOLD_AGAIN);
+}
+
 /* ---- size and end ---- */
 
 bool terminal_resized(struct monitor *m)
@@ -332,6 +344,7 @@ int terminal_open(struct monitor *m, struct err *e)
 
 	ev_timer_init(&t->stop_timer, on_stop_late, 0., STOP_S);
 	t->stop_timer.data = m;
+	typed_init(&t->typed, m->loop, on_typed, m);
 	if (m->run->tty == TTY_NEVER)
 		return 0;
 	if ((r = tty_open(&t->tty, plan->stdio, e)) < 0)
@@ -363,9 +376,9 @@ void terminal_running(struct monitor *m)
 {
 	struct terminal *t = &m->terminal;
 
-	if (t->given)
-		keys_take(m, true);
-	else if (t->expected) { /* sent to the background meanwhile */
+	if (t->relay)
+		keys_take(m, t->given);
+	if (!t->given && t->expected) { /* sent to the background meanwhile */
 		t->wants = true;
 		resume(m, HOLD_AWAY);
 	}
@@ -387,6 +400,7 @@ void terminal_end(struct monitor *m)
 	ev_timer_stop(m->loop, &m->terminal.stop_timer);
 	if (m->terminal.relay)
 		pty_relay_stop(m->terminal.relay);
+	typed_end(&m->terminal.typed);
 	tty_close(&m->terminal.tty);
 	err_raw(false);
 }

@@ -10,6 +10,7 @@
 
 #include "broker/monitor/pty_relay.h"
 #include "broker/monitor/tty.h"
+#include "broker/monitor/typed.h"
 
 struct err;
 struct monitor;
@@ -29,6 +30,7 @@ struct terminal {
 	int stop;		 /* the signal by which weir stops itself soon; 0: none */
 	bool stop_alone;	 /* it was sent to weir alone, not by a key */
 	ev_timer stop_timer;
+	struct typed typed; /* while the command has it not */
 };
 
 /**

@@ -287,6 +287,38 @@ def test_a_job_sent_to_the_background_goes_on_and_comes_back(w):
 
 # ---- mixed ----
 
+@pytest.mark.parametrize("started", ["by &", "by bg"])
+def test_a_job_that_waits_without_reading_gets_the_keys_after_fg(w, started):
+    """It was never stopped in the background, so the shell sends no SIGCONT"""
+    with Shell(w) as t:
+        t.script("s", "import select, sys\nprint('is up', flush=True)\nwhile True:\n"
+                 "    select.select([0], [], [])\n    line = sys.stdin.readline().strip()\n"
+                 "    print('got', line.upper(), flush=True)\n    if line == 'q': break\n")
+        modes = t.modes()
+        run = f"w {PYTHON} -u s"
+        if started == "by &":
+            t.line(run + " &")
+            t.see("is up")
+        else:
+            t.line(run)
+            t.see("is up")
+            t.send("\x1a")
+            t.see(PROMPT)
+            t.do("bg")
+        assert b"hello" in t.do("echo hello")	# typed at the shell, and its own
+        assert b"Running" in t.do("jobs")
+        assert t.modes() == modes
+        t.line("fg")
+        for word in ("first", "second"):
+            t.see(b"\r\n")
+            t.line(word)
+            t.see(f"got {word.upper()}")
+        t.line("q")
+        t.see("got Q")
+        t.see(PROMPT)
+        assert t.modes() == modes
+
+
 def test_a12_only_stderr_a_terminal_in_the_background(w):
     with Shell(w) as t:
         t.script("x.py", "import os, sys; print([os.isatty(n) for n in (0, 1, 2)], flush=True)\n"
