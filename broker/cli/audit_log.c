@@ -71,8 +71,9 @@ static int lock_open(const char *path)
 
 int audit_logs_open(struct audit_logs *l, const char *path, struct err *e)
 {
-	SCOPED_FD int lock = lock_open(path); /* given back when it is closed */
+	SCOPED_FD int lock = lock_open(path);
 
+	(void)lock; /* given back when it is closed */
 	for (unsigned n = AUDIT_KEPT + 1; n > 0; n--) {
 		SCOPED_FREE char *name = NULL;
 		struct err why = { 0 };

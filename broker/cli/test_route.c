@@ -61,7 +61,7 @@ static int look_up(const char *name, uint32_t *v)
 
 int promise_route_names(struct inside *in)
 {
-	static const char *const others[] = { "denied.invalid", "x." TEST_NAME, "invalid",
+	static const char *const others[] = { "denied.invalid", ("x." TEST_NAME), "invalid",
 					      "localhost" };
 	uint32_t v = 0;
 	int r = look_up(TEST_NAME, &v);

@@ -29,7 +29,7 @@ size_t chain_close(char *line, size_t len, char link[CHAIN_HEX + 1])
 	p = mempcpy(p, link, CHAIN_HEX);
 	*p++ = '"';
 	hash_hex(line, (size_t)(p - line), link);
-	p = mempcpy(p, HASH + 1, sizeof(HASH) - 2);
+	p = mempcpy(p, &HASH[1], sizeof(HASH) - 2);
 	p = mempcpy(p, link, CHAIN_HEX);
 	p = mempcpy(p, END, sizeof(END) - 1);
 	return (size_t)(p - line);
