@@ -305,3 +305,21 @@ def test_transparent_a_name_that_is_denied_meanwhile_loses_its_open_connections(
         assert got == ("ECONNRESET", True, b"2"), got
         assert s.py("result = look(y)[0], look(x)[0]", x=A, y=OTHER) == (3, 0)
     other.close()
+
+
+def test_transparent_a_full_table_of_connections_in_the_kernel_makes_room_for_real_ones(net):
+    """One datagram each to more places on loopback than the kernel's table holds"""
+    with inside(net, "-q") as s:
+        got = s.py("""
+            def number(f): return int(open("/proc/sys/net/netfilter/nf_conntrack_" + f).read())
+            most, sent = number("max"), 0
+            u = socket.socket(2, 2); u.setblocking(False)
+            r = socket.socket(2, 2); r.bind(("0.0.0.0", 4000))
+            for i in range(min(most, 300000) + 5000):
+                try: u.sendto(b"", ("127.%d.%d.%d" % (1 + (i >> 16), i >> 8 & 255, i & 255), 4000)); sent += 1
+                except OSError: pass
+            t = time.monotonic()
+            result = most, sent, number("count"), look(n), reaches(n, 7000, b"x"), time.monotonic() - t
+        """, n=A, timeout=60)
+        assert got[1] > 200000 and got[2] > min(got[0], 200000) * 0.9, got
+        assert got[3][0] == 0 and got[4] == b"the whole answer to x" and got[5] < 5, got
