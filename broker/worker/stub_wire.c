@@ -60,7 +60,9 @@ static uint16_t take16(struct cur *c)
 {
 	const uint8_t *p = take(c, 2);
 
-	return p ? (uint16_t)(p[0] << 8 | p[1]) : 0;
+	if (!p)
+		return 0;
+	return (uint16_t)(p[0] << 8 | p[1]);
 }
 
 /* Any byte of a printable host name but the dot, which would hide where a label ends */
