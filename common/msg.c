@@ -214,12 +214,54 @@ int wr_send(struct msg_wr *w, int sock, const int *fds, size_t nfds)
 
 /* ---- worker -> monitor ---- */
 
+static void wr_ends(struct msg_wr *w, const struct msg_half *m)
+{
+	wr_addr(w, &m->client);
+	wr_u16(w, m->client_port);
+	wr_addr(w, &m->proxy);
+	wr_u16(w, m->proxy_port);
+}
+
+static void rd_ends(struct msg_rd *r, struct msg_half *m)
+{
+	rd_addr(r, &m->client);
+	m->client_port = rd_u16(r);
+	rd_addr(r, &m->proxy);
+	m->proxy_port = rd_u16(r);
+}
+
+void msg_put_half(struct msg_wr *w, const struct msg_half *m)
+{
+	wr_ends(w, m);
+}
+
+int msg_get_half(struct msg_rd *r, struct msg_half *m)
+{
+	rd_ends(r, m);
+	return rd_end(r);
+}
+
+/* The last field, where there is one. */
+static void wr_ends_or_none(struct msg_wr *w, const struct msg_half *m)
+{
+	if (m->client.family)
+		wr_ends(w, m);
+}
+
+static void rd_ends_or_none(struct msg_rd *r, struct msg_half *m)
+{
+	*m = (struct msg_half){ 0 };
+	if (r->p < r->end)
+		rd_ends(r, m);
+}
+
 void msg_put_ask(struct msg_wr *w, const struct msg_ask *m)
 {
 	wr_u8(w, m->proto);
 	wr_u16(w, m->port);
 	wr_str(w, m->host);
 	wr_u8(w, m->literal6);
+	wr_ends_or_none(w, &m->ends);
 }
 
 int msg_get_ask(struct msg_rd *r, struct msg_ask *m)
@@ -228,6 +270,7 @@ int msg_get_ask(struct msg_rd *r, struct msg_ask *m)
 	m->port = rd_u16(r);
 	rd_str(r, m->host, sizeof(m->host));
 	m->literal6 = rd_u8(r);
+	rd_ends_or_none(r, &m->ends);
 	return rd_end(r);
 }
 
@@ -236,6 +279,7 @@ void msg_put_reject(struct msg_wr *w, const struct msg_reject *m)
 	wr_u8(w, m->proto);
 	wr_u8(w, m->reason);
 	wr_str(w, m->text);
+	wr_ends_or_none(w, &m->ends);
 }
 
 int msg_get_reject(struct msg_rd *r, struct msg_reject *m)
@@ -243,6 +287,7 @@ int msg_get_reject(struct msg_rd *r, struct msg_reject *m)
 	m->proto = rd_u8(r);
 	m->reason = rd_u8(r);
 	rd_str(r, m->text, sizeof(m->text));
+	rd_ends_or_none(r, &m->ends);
 	return rd_end(r);
 }
 
@@ -288,23 +333,6 @@ int msg_get_done(struct msg_rd *r, struct msg_done *m)
 	m->reason = rd_u8(r);
 	m->sni_host = rd_u8(r);
 	rd_str(r, m->sni, sizeof(m->sni));
-	return rd_end(r);
-}
-
-void msg_put_half(struct msg_wr *w, const struct msg_half *m)
-{
-	wr_addr(w, &m->client);
-	wr_u16(w, m->client_port);
-	wr_addr(w, &m->proxy);
-	wr_u16(w, m->proxy_port);
-}
-
-int msg_get_half(struct msg_rd *r, struct msg_half *m)
-{
-	rd_addr(r, &m->client);
-	m->client_port = rd_u16(r);
-	rd_addr(r, &m->proxy);
-	m->proxy_port = rd_u16(r);
 	return rd_end(r);
 }
 

@@ -20,6 +20,7 @@
 #define MSG_OWN_MAX 64	 /* own addresses in CONFIG */
 #define MSG_SERVERS_MAX 512
 #define MSG_TEXT_MAX 1024  /* refusal text */
+#define MSG_ENDS_MAX 38	   /* bytes of the ends of a connection */
 #define MSG_REJECT_MAX 128 /* escaped bytes of a bad authority */
 #define MSG_AUTH_MAX 700   /* "USER:PASSWORD", 510 bytes at most, in base64 */
 #define MSG_SECRET_MAX 64
@@ -133,21 +134,30 @@ int wr_send(struct msg_wr *w, int sock, const int *fds, size_t nfds);
 
 /* ---- worker -> monitor ---- */
 
+/* HALF: FIN came from a client that waits for its answer: does a process still hold its socket?
+ * Answered by ORPHAN when none does, else not at all. */
+struct msg_half {
+	struct addr client, proxy; /* the two ends, as the worker sees them */
+	uint16_t client_port, proxy_port;
+};
 /* ASK: may this connection go out? Answered by VERDICT, once. For PROTO_PUBLISH and PROTO_REACH @port
  * is the number that LISTEN gave and @host the client's address, for the record only. */
 struct msg_ask {
 	uint8_t proto; /* enum msg_proto */
 	uint16_t port; /* host byte order, 1-65535 */
 	char host[HOST_MAX +
-		  1];	  /* the client's spelling (an IPv6 literal without brackets): printable
+		  1];	      /* the client's spelling (an IPv6 literal without brackets): printable
 				  * ASCII, not canonical, not trusted */
-	uint8_t literal6; /* 1: it was in brackets */
+	uint8_t literal6;     /* 1: it was in brackets */
+	struct msg_half ends; /* of the client's connection, by which the monitor finds who asks;
+			       * its family 0: a unix socket, or a client outside. Then absent */
 };
 /* REJECT: refused by the worker before anything could be asked; only for the record. */
 struct msg_reject {
 	uint8_t proto;
 	uint8_t reason;		       /* enum reason */
 	char text[MSG_REJECT_MAX + 1]; /* escaped excerpt of what was bad, printable ASCII */
+	struct msg_half ends;	       /* as in ASK */
 };
 /* CANDIDATES: what the name resolved to, unfiltered; only after VERDICT_CANDIDATES. */
 struct msg_candidates {
@@ -186,12 +196,6 @@ enum msg_count {		     /* how often each limit was met, by this worker */
 struct msg_stats {
 	uint32_t open, accepted;
 	uint32_t count[COUNT_COUNT];
-};
-/* HALF: FIN came from a client that waits for its answer: does a process still hold its socket?
- * Answered by ORPHAN when none does, else not at all. */
-struct msg_half {
-	struct addr client, proxy; /* the two ends, as the worker sees them */
-	uint16_t client_port, proxy_port;
 };
 /* NAME: may this name be known inside, and by which address? Answered by NAMED, once. About no
  * connection: @query is the worker's number for it. */

@@ -35,19 +35,14 @@ static int unsupported(const struct parser *ps, size_t i)
 			   "'%s' is not supported by this version of weir", ps->w[i].s);
 }
 
-/* @words: what stands here; @later: what a later version takes; both NULL-terminated.
- * Return: the index in @words, or -EINVAL */
-static int choose(const struct parser *ps, size_t i, const char *const *words,
-		  const char *const *later, const char *expected)
+/* @words: what stands here, NULL-terminated. Return: the index in @words, or -EINVAL */
+static int choose(const struct parser *ps, size_t i, const char *const *words, const char *expected)
 {
 	const char *near;
 
 	for (int k = 0; words[k]; k++)
 		if (str_eq(ps->w[i].s, words[k]))
 			return k;
-	for (; later && *later; later++)
-		if (str_eq(ps->w[i].s, *later))
-			return unsupported(ps, i);
 	near = nearest_word(ps->w[i].s, words);
 	(void)say(ps, i, expected);
 	return near ? err_fix(ps->e, "did you mean '%s'?", near) : -EINVAL;
@@ -73,7 +68,7 @@ static int suffix_words(struct parser *ps, struct policy_rule *r)
 	for (size_t i = 2; i < ps->n; i++) {
 		if (r->verdict == POLICY_DENY)
 			return say(ps, i, "the end of the line after the target of deny");
-		switch (choose(ps, i, words, NULL, "private, no-sni or the end of the line")) {
+		switch (choose(ps, i, words, "private, no-sni or the end of the line")) {
 		case 0:
 			r->is_private = true;
 			break;
@@ -296,7 +291,7 @@ static int parse_env(struct parser *ps, struct line *l)
 
 	if (r < 0)
 		return r;
-	r = choose(ps, 1, words, NULL, "keep NAME or set NAME=VALUE");
+	r = choose(ps, 1, words, "keep NAME or set NAME=VALUE");
 	if (r < 0)
 		return r;
 	v->set = r == 1;
@@ -321,13 +316,13 @@ static int set_to(struct line *l, enum setting what, unsigned number)
 }
 
 static int set_choice(struct parser *ps, struct line *l, enum setting what,
-		      const char *const *words, const char *const *later, const char *expected)
+		      const char *const *words, const char *expected)
 {
 	int r = words_between(ps, 2, 2, expected);
 
 	if (r < 0)
 		return r;
-	r = choose(ps, 1, words, later, expected);
+	r = choose(ps, 1, words, expected);
 	if (r < 0)
 		return r;
 	l->u.set.word = words[r];
@@ -345,7 +340,7 @@ static int parse_network(struct parser *ps, struct line *l)
 		return place_error(
 			&ps->at, ps->w[1].column, ps->e,
 			"'allow': a project's file may not take the network's bounds away");
-	return set_choice(ps, l, SET_NETWORK, words, NULL, "deny, allowlist or allow");
+	return set_choice(ps, l, SET_NETWORK, words, "deny, allowlist or allow");
 }
 
 static int parse_route(struct parser *ps, struct line *l)
@@ -355,7 +350,7 @@ static int parse_route(struct parser *ps, struct line *l)
 					     [ROUTE_BOTH] = "both",
 					     NULL };
 
-	return set_choice(ps, l, SET_ROUTE, words, NULL, "proxy, transparent or both");
+	return set_choice(ps, l, SET_ROUTE, words, "proxy, transparent or both");
 }
 
 static int parse_view(struct parser *ps, struct line *l)
@@ -367,7 +362,7 @@ static int parse_view(struct parser *ps, struct line *l)
 	if (ps->at.layer == LAYER_PROJECT && ps->n > 1 && str_eq(ps->w[1].s, words[VIEW_HOST]))
 		return place_error(&ps->at, ps->w[1].column, ps->e,
 				   "'host': a project's file may not show more of the machine");
-	return set_choice(ps, l, SET_VIEW, words, NULL, "project or host");
+	return set_choice(ps, l, SET_VIEW, words, "project or host");
 }
 
 static int parse_home(struct parser *ps, struct line *l)
@@ -376,21 +371,21 @@ static int parse_home(struct parser *ps, struct line *l)
 		[HOME_PRIVATE] = "private", [HOME_KEEP] = "keep", NULL
 	};
 
-	return set_choice(ps, l, SET_HOME, words, NULL, "private or keep");
+	return set_choice(ps, l, SET_HOME, words, "private or keep");
 }
 
 static int parse_cache(struct parser *ps, struct line *l)
 {
 	static const char *const words[] = { [CACHE_KEEP] = "keep", [CACHE_OFF] = "off", NULL };
 
-	return set_choice(ps, l, SET_CACHE, words, NULL, "keep or off");
+	return set_choice(ps, l, SET_CACHE, words, "keep or off");
 }
 
 static int parse_nested(struct parser *ps, struct line *l)
 {
 	static const char *const words[] = { "no", "yes", NULL };
 
-	return set_choice(ps, l, SET_NESTED, words, NULL, "yes or no");
+	return set_choice(ps, l, SET_NESTED, words, "yes or no");
 }
 
 static int parse_unavailable(struct parser *ps, struct line *l)
@@ -403,7 +398,7 @@ static int parse_unavailable(struct parser *ps, struct line *l)
 	if (ps->at.layer == LAYER_PROJECT)
 		return place_error(&ps->at, ps->w[0].column, ps->e,
 				   "'%s' may not stand in a project's file", ps->w[0].s);
-	return set_choice(ps, l, SET_ON_UNAVAILABLE, words, NULL, "error, warn or allow");
+	return set_choice(ps, l, SET_ON_UNAVAILABLE, words, "error, warn or allow");
 }
 
 /* "512M", "2G", "1T": mebibytes. Return: 0, or -EINVAL */
@@ -466,7 +461,7 @@ static int parse_limit(struct parser *ps, struct line *l)
 	uint64_t v = 0;
 	int r = words_between(ps, 2, 3, expected);
 
-	if (r < 0 || (r = choose(ps, 1, words, NULL, expected)) < 0)
+	if (r < 0 || (r = choose(ps, 1, words, expected)) < 0)
 		return r;
 	if (words_between(ps, 3, 3, values[r].expected) < 0)
 		return -EINVAL;
@@ -508,25 +503,26 @@ static int parse_audit_file(struct parser *ps, struct line *l)
 
 static int parse_audit(struct parser *ps, struct line *l)
 {
-	static const char *const words[] = { "off",	 "syslog",   "journal",
-					     "required", "optional", NULL };
-	static const char *const later[] = { "client", "noclient", NULL };
+	static const char *const words[] = { "off",	 "syslog", "journal",  "required",
+					     "optional", "client", "noclient", NULL };
 	static const enum policy_audit_sink sinks[] = { AUDIT_OFF, AUDIT_SYSLOG, AUDIT_JOURNAL };
 	static const char expected[] =
-		"off, syslog, journal, required, optional or the path of a file";
+		"off, syslog, journal, required, optional, client, noclient or the path of a file";
 	int r = words_between(ps, 2, 2, expected);
 
 	if (r < 0)
 		return r;
 	if (looks_like_path(ps->w[1].s))
 		return parse_audit_file(ps, l);
-	r = choose(ps, 1, words, later, expected);
+	r = choose(ps, 1, words, expected);
 	if (r < 0)
 		return r;
 	l->u.set.word = words[r];
 	if (r < (int)ARRAY_LEN(sinks))
 		return set_to(l, SET_AUDIT_SINK, sinks[r]);
-	return set_to(l, SET_AUDIT_REQUIRED, r == ARRAY_LEN(sinks));
+	if (r < (int)ARRAY_LEN(sinks) + 2)
+		return set_to(l, SET_AUDIT_REQUIRED, r == ARRAY_LEN(sinks));
+	return set_to(l, SET_AUDIT_CLIENT, str_eq(words[r], "client"));
 }
 
 static int parse_upstream(struct parser *ps, struct line *l)
@@ -604,6 +600,7 @@ static const char *const setting_names[] = {
 	[SET_CPU] = "limit cpu",
 	[SET_AUDIT_SINK] = "audit",
 	[SET_AUDIT_REQUIRED] = "audit",
+	[SET_AUDIT_CLIENT] = "audit",
 	[SET_UPSTREAM] = "upstream",
 };
 static_assert(ARRAY_LEN(setting_names) == SET_COUNT, "each setting has its name");

@@ -221,6 +221,11 @@ bool policy_audit_required(const struct policy *p)
 	return setting(p, SET_AUDIT_REQUIRED, false);
 }
 
+bool policy_audit_client(const struct policy *p)
+{
+	return setting(p, SET_AUDIT_CLIENT, false);
+}
+
 const struct policy_origin *policy_nested(const struct policy *p)
 {
 	return setting(p, SET_NESTED, false) ? &p->set[SET_NESTED]->origin : NULL;

@@ -180,6 +180,8 @@ unsigned policy_cpu_percent(const struct policy *p);
 enum policy_audit_sink policy_audit_sink(const struct policy *p);
 const char *policy_audit_file(const struct policy *p); /* NULL: the default place */
 bool policy_audit_required(const struct policy *p);
+/** policy_audit_client() - is it recorded who asked for what is allowed? */
+bool policy_audit_client(const struct policy *p);
 enum policy_unavailable policy_unavailable(const struct policy *p);
 /** policy_nested() - the line that says "nested yes", or NULL */
 const struct policy_origin *policy_nested(const struct policy *p);

@@ -202,6 +202,7 @@ void policy_show(const struct policy *p, FILE *out)
 	show_default(p, SET_MEMORY, "limit memory 0", out);
 	show_default(p, SET_CPU, "limit cpu 0", out);
 	show_default(p, SET_AUDIT_REQUIRED, "audit optional", out);
+	show_default(p, SET_AUDIT_CLIENT, "audit noclient", out);
 	for (size_t k = 0; k < LAYER_COUNT; k++)
 		for (const struct line *l = p->lines[k].first; l; l = l->next) {
 			show_line(p, l, out);
@@ -338,6 +339,7 @@ static json_t *json_settings(const struct policy *p)
 	r |= json_object_set_new(o, "audit", json_string(sinks[policy_audit_sink(p)]));
 	r |= json_object_set_new(o, "audit_file", json_text(policy_audit_file(p)));
 	r |= json_object_set_new(o, "audit_required", json_boolean(policy_audit_required(p)));
+	r |= json_object_set_new(o, "audit_client", json_boolean(policy_audit_client(p)));
 	r |= json_object_set_new(o, "upstream", json_upstream(policy_upstream(p)));
 	if (r == 0)
 		return o;

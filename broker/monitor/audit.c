@@ -18,6 +18,7 @@
 #include "broker/monitor/audit_file.h"
 #include "broker/monitor/audit_socket.h"
 #include "broker/monitor/json_line.h"
+#include "broker/monitor/who.h"
 #include "common/err.h"
 #include "common/escape.h"
 #include "common/scope.h"
@@ -162,6 +163,15 @@ static void id_put(const struct audit *a, struct json_line *l, uint64_t serial)
 	JL_PUT(l, "\"");
 }
 
+static void client_put(struct json_line *l, const struct who *w)
+{
+	JL_PUT(l, ",\"client\":{\"pid\":");
+	jl_number(l, w->pid);
+	JL_TEXT(l, "exe", w->exe);
+	JL_TEXT(l, "argv0", w->argv0);
+	JL_PUT(l, "}");
+}
+
 static void counts_put(struct json_line *l, const struct audit_record *rec)
 {
 	JL_NUMBER(l, "up", rec->up);
@@ -193,6 +203,8 @@ static void record_put(struct audit *a, struct json_line *l, const struct audit_
 		JL_TEXT(l, "reason", reason_name(rec->reason));
 	if (rec->rule)
 		rule_put(l, rec->rule);
+	if (rec->client && rec->client->pid)
+		client_put(l, rec->client);
 	JL_TEXT(l, "approval", rec->approval);
 	if (rec->counts)
 		counts_put(l, rec);

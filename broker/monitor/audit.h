@@ -16,6 +16,7 @@ struct audit;
 struct err;
 struct json_t;
 struct policy_rule;
+struct who;
 
 #define AUDIT_VERSION 1
 #define AUDIT_RECORD_MAX 8192 /* bytes of a line, its LF included */
@@ -38,7 +39,8 @@ struct audit_record {
 	const char *verdict;
 	enum reason reason;
 	const struct policy_rule *rule;
-	const char *approval; /* what a person said */
+	const char *approval;	  /* what a person said */
+	const struct who *client; /* who asked: its pid 0, it is not known */
 	bool counts;
 	uint64_t up, down, ms;
 	uint32_t requests;

@@ -51,6 +51,7 @@ struct conn {
 	struct addr *allowed; /* nallowed addresses that may be dialled; NULL: any public one */
 	struct addr addr;     /* dialled; family 0: not yet */
 	double since;	      /* monotonic seconds */
+	struct msg_half ends; /* of the client's connection, by the worker's word; may be none */
 	/* what a person is asked, or was: questions.h */
 	struct question *question; /* it waits for the answer; NULL: it waits for none */
 	TAILQ_ENTRY(conn) waiting;

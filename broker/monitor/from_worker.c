@@ -55,7 +55,8 @@ static int on_ask(struct monitor *m, struct rx *rx)
 
 	if (msg_get_ask(&rx->body, &ask) < 0 || ask.proto >= PROTO_DNS || ask.port == 0 ||
 	    ask.literal6 > 1 || !printable(ask.host) ||
-	    (ask.proto == PROTO_TRANSPARENT && !is_transparent(m)))
+	    (ask.proto == PROTO_TRANSPARENT && !is_transparent(m)) ||
+	    (ask.proto == PROTO_PUBLISH && ask.ends.client.family))
 		return -EBADMSG; /* an honest worker sends REJECT */
 	return verdict_ask(m, rx->head.conn, &ask);
 }
@@ -96,7 +97,8 @@ static int on_reject(struct monitor *m, struct rx *rx)
 		record_deny(m, &(struct refused){ .serial = serial,
 						  .proto = rej.proto,
 						  .host = rej.text[0] ? rej.text : NULL,
-						  .reason = rej.reason });
+						  .reason = rej.reason,
+						  .ends = &rej.ends });
 	return 0;
 }
 
@@ -126,7 +128,7 @@ static void done_private(struct monitor *m, const struct conn *c)
 	(void)policy_refusal(m->policy, &c->target, REASON_PRIVATE_ADDRESS, c->match.rule, NULL,
 			     text, sizeof(text));
 	record_deny(m, &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
-					  REASON_PRIVATE_ADDRESS, c->match.rule, NULL });
+					  REASON_PRIVATE_ADDRESS, c->match.rule, NULL, &c->ends });
 	notices_refused(&m->notices, c->target.host, c->target.port, text);
 }
 
@@ -278,8 +280,8 @@ static int on_stats(struct monitor *m, struct rx *rx)
 static const struct msg_rule rules[] = {
 	/* type           worker is in          connection is in                       bytes                      fds   handler */
 	{ MSG_READY,      IN(WORKER_STARTING),  IN(CONN_NONE),                         0, 0,                      0, 1, on_ready },
-	{ MSG_ASK,        SERVING,              IN(CONN_NEW),                          6, 6 + HOST_MAX,           0, 0, on_ask },
-	{ MSG_REJECT,     SERVING,              IN(CONN_NONE) | IN(CONN_NEW),          4, 4 + MSG_REJECT_MAX,     0, 0, on_reject },
+	{ MSG_ASK,        SERVING,              IN(CONN_NEW),                          6, 6 + HOST_MAX + MSG_ENDS_MAX, 0, 0, on_ask },
+	{ MSG_REJECT,     SERVING,              IN(CONN_NONE) | IN(CONN_NEW),          4, 4 + MSG_REJECT_MAX + MSG_ENDS_MAX, 0, 0, on_reject },
 	{ MSG_CANDIDATES, SERVING,              IN(CONN_WAITING),                      6, 1 + 17 * MSG_ADDRS_MAX, 0, 0, on_candidates },
 	{ MSG_DIALED,     SERVING,              IN(CONN_ALLOWED) | IN(CONN_DIALING),   5, 17,                     0, 0, on_dialed },
 	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              24, 24 + MSG_REJECT_MAX,    0, 0, on_done },

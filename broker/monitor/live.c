@@ -130,7 +130,8 @@ static bool same_upstream(const struct policy *a, const struct policy *b)
 
 static bool same_required(const struct policy *a, const struct policy *b)
 {
-	return policy_audit_required(a) == policy_audit_required(b);
+	return policy_audit_required(a) == policy_audit_required(b) &&
+	       policy_audit_client(a) == policy_audit_client(b);
 }
 
 /* What a running sandbox cannot follow: it was made with it. */

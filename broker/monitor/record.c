@@ -77,8 +77,14 @@ static json_t *peer_of(const struct conn *c)
 	return c->peer.family ? json_pack("{s:s}", "peer", addr_format(&c->peer, text)) : NULL;
 }
 
+bool record_names_client(const struct monitor *m, const struct conn *c)
+{
+	return policy_audit_client(m->policy) || c->said != ANSWER_NONE;
+}
+
 int record_allow(struct monitor *m, const struct conn *c)
 {
+	struct who who = { .pid = 0 };
 	const struct audit_record rec = {
 		.event = "verdict",
 		.serial = c->serial,
@@ -90,13 +96,17 @@ int record_allow(struct monitor *m, const struct conn *c)
 		.rule = c->match.rule,
 		.extra = peer_of(c),
 		.approval = answer_word((enum answer)c->said),
+		.client = &who,
 	};
 
+	if (record_names_client(m, c))
+		who_look(m, &c->ends, &who);
 	return audit_write(m->audit, &rec, policy_audit_required(m->policy));
 }
 
 void record_deny(struct monitor *m, const struct refused *r)
 {
+	struct who who = { .pid = 0 };
 	const struct audit_record rec = {
 		.event = "verdict",
 		.serial = r->serial,
@@ -107,8 +117,11 @@ void record_deny(struct monitor *m, const struct refused *r)
 		.reason = r->reason,
 		.rule = r->rule,
 		.approval = r->approval,
+		.client = &who,
 	};
 
+	if (r->ends)
+		who_look(m, r->ends, &who);
 	(void)audit_write(m->audit, &rec, false);
 }
 

@@ -16,6 +16,7 @@ struct conn;
 struct json_t;
 struct monitor;
 struct msg_done;
+struct msg_half;
 struct policy_rule;
 
 /** record_event() - an event that is about no connection; @extra (may be NULL) is taken */
@@ -23,8 +24,11 @@ void record_event(struct monitor *m, const char *event, struct json_t *extra);
 /** record_allow() - the verdict that lets @c out. Return: 0, or -errno when the policy requires
  * the record and it is not on file: then the connection must be refused */
 int record_allow(struct monitor *m, const struct conn *c);
+/** record_names_client() - does the record of the allowed @c say who asked? That takes a while */
+bool record_names_client(const struct monitor *m, const struct conn *c);
 /** struct refused - a connection that was not let out
- * @host: canonical or escaped; @rule and @approval (what a person said) may be NULL */
+ * @host: canonical or escaped; @rule and @approval (what a person said) may be NULL
+ * @ends: of the client's connection: who asked is looked for. NULL, or family 0: it has none */
 struct refused {
 	uint64_t serial;
 	unsigned proto;
@@ -33,7 +37,9 @@ struct refused {
 	enum reason reason;
 	const struct policy_rule *rule;
 	const char *approval;
+	const struct msg_half *ends;
 };
+/** record_deny() - when the answer is sent: who asked is looked for, as long as who_look() does */
 void record_deny(struct monitor *m, const struct refused *r);
 /** record_is_flood() - where strangers may connect (weir proxy on TCP), those who prove nothing get
  * STRANGERS_MAX records of refusals a minute; the rest is counted, and told by one record when the

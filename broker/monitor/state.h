@@ -108,6 +108,7 @@ struct monitor {
 	/* the sandbox */
 	int shim_sock, shim_pidfd, proc_fd, diag_fd;
 	struct orphan orphan;
+	struct who_budget looks;
 	double strangers_at; /* record_is_flood(): when the minute began */
 	uint64_t strangers;  /* refused since then */
 	pid_t shim_pid;

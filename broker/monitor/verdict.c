@@ -33,7 +33,8 @@ struct request {
 	struct policy_match match;
 	const struct forward *forward; /* publish or reach; NULL: through the proxy */
 	struct addr peer;
-	struct conn *conn; /* in ASKED: a person was asked meanwhile; NULL: nothing waited yet */
+	struct msg_half ends; /* of the client's connection; may be none */
+	struct conn *conn;    /* in ASKED: a person was asked meanwhile; NULL: nothing waited yet */
 	enum answer approval;
 };
 
@@ -54,17 +55,19 @@ static int refuse(struct monitor *m, struct request *q, enum reason reason,
 		.reason = (uint8_t)reason,
 		.port = q->target.port,
 	};
+	int r;
 
 	(void)policy_refusal(m->policy, &q->target, reason, rule, addr, v.text, sizeof(v.text));
 	if (reason != REASON_BAD_NAME)
 		memcpy(v.host, q->target.host, sizeof(v.host));
+	r = verdict_send(m, q->num, &v);
 	record_deny(m, &(struct refused){ q->serial, q->proto, q->target.host, q->target.port,
-					  reason, rule, answer_word(q->approval) });
+					  reason, rule, answer_word(q->approval), &q->ends });
 	notices_refused(&m->notices, q->target.host, q->target.port, v.text);
 	if (q->conn)
 		conn_table_del(&m->conns, q->conn);
 	q->conn = NULL;
-	return verdict_send(m, q->num, &v);
+	return r;
 }
 
 static void allowed_text(const struct policy_rule *r, char *buf, size_t room)
@@ -84,16 +87,20 @@ static struct conn *conn_of(struct monitor *m, struct request *q)
 		return c;
 	c->proto = q->proto;
 	c->target = q->target;
+	c->ends = q->ends;
 	q->conn = c;
 	return c;
 }
 
-/* The record first, then the word that lets anything out. */
+/* The record first, then the word that lets anything out; who asked is looked for when the word is
+ * sent, unless the record must be on file before. */
 static int allow(struct monitor *m, struct request *q, uint32_t flags, const struct addr *fixed,
 		 size_t nfixed)
 {
 	struct msg_verdict v = { .allow = 1, .reason = REASON_RULE, .port = q->target.port };
 	struct conn *c = conn_of(m, q);
+	bool is_late;
+	int r;
 
 	if (!c)
 		return -EBADMSG; /* more than an honest worker can have */
@@ -116,14 +123,18 @@ static int allow(struct monitor *m, struct request *q, uint32_t flags, const str
 		c->nallowed = v.naddr = (uint8_t)nfixed;
 		memcpy(v.addr, fixed, nfixed * sizeof(*fixed));
 	}
-	if (record_allow(m, c) < 0)
+	is_late = record_names_client(m, c) && !policy_audit_required(m->policy);
+	if (!is_late && record_allow(m, c) < 0)
 		return refuse(m, q, REASON_AUDIT_UNAVAILABLE, q->match.rule, NULL);
 	memcpy(v.host, q->target.host, sizeof(v.host));
 	allowed_text(q->match.rule, v.text, sizeof(v.text));
 	if (!q->forward)
 		(void)policy_refusal(m->policy, &q->target, REASON_PRIVATE_ADDRESS, q->match.rule,
 				     NULL, v.private_text, sizeof(v.private_text));
-	return verdict_send(m, q->num, &v);
+	r = verdict_send(m, q->num, &v);
+	if (is_late)
+		(void)record_allow(m, c);
+	return r;
 }
 
 static int answer_fixed(struct monitor *m, struct request *q, uint32_t flags, const struct addr *a,
@@ -299,10 +310,10 @@ static bool transparent(struct monitor *m, struct request *q, int *r)
 		       "weir: %s stands for no host here\nno rule of the policy was asked\n"
 		       "connect to the host by its name\n",
 		       q->target.host);
-	record_deny(m, &(struct refused){ q->serial, q->proto, q->target.host, q->target.port,
-					  answer.reason, NULL, NULL });
-	notices_refused(&m->notices, q->target.host, q->target.port, answer.text);
 	*r = verdict_send(m, q->num, &answer);
+	record_deny(m, &(struct refused){ q->serial, q->proto, q->target.host, q->target.port,
+					  answer.reason, NULL, NULL, &q->ends });
+	notices_refused(&m->notices, q->target.host, q->target.port, answer.text);
 	return false;
 }
 
@@ -363,7 +374,7 @@ static int decide(struct monitor *m, struct request *q)
 
 int verdict_ask(struct monitor *m, uint32_t num, const struct msg_ask *ask)
 {
-	struct request q = { .num = num, .proto = ask->proto };
+	struct request q = { .num = num, .proto = ask->proto, .ends = ask->ends };
 	int r = 0;
 
 	q.serial = conn_table_use(&m->conns, num);
@@ -390,6 +401,7 @@ int verdict_resume(struct monitor *m, struct conn *c)
 			     .serial = c->serial,
 			     .proto = c->proto,
 			     .target = c->target,
+			     .ends = c->ends,
 			     .conn = c,
 			     .approval = (enum answer)c->said };
 
@@ -404,8 +416,9 @@ void verdict_abandon(struct monitor *m, struct conn *c, enum reason reason)
 {
 	question_leave(m, c);
 	if (c->state == CONN_ASKED)
-		record_deny(m, &(struct refused){ c->serial, c->proto, c->target.host,
-						  c->target.port, reason, c->match.rule, NULL });
+		record_deny(m,
+			    &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
+					       reason, c->match.rule, NULL, &c->ends });
 	else
 		record_end(m, c, NULL, reason);
 }

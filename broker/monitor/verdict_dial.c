@@ -56,17 +56,19 @@ static void judge_upstream(const struct addr *a, size_t n, struct judged *j)
 static int dial_refuse(struct monitor *m, struct conn *c, const struct judged *j)
 {
 	struct msg_dial d = { .reason = (uint8_t)j->reason };
+	int r;
 
 	(void)policy_refusal(m->policy, &c->target, j->reason, j->by, &j->refused, d.text,
 			     sizeof(d.text));
-	record_deny(m,
-		    &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
-				       j->reason, j->by, answer_word((enum answer)c->said_addr) });
-	notices_refused(&m->notices, c->target.host, c->target.port, d.text);
 	wr_open(&m->wr, MSG_DIAL, c->num);
 	msg_put_dial(&m->wr, &d);
+	r = worker_send(m);
+	record_deny(m, &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
+					  j->reason, j->by, answer_word((enum answer)c->said_addr),
+					  &c->ends });
+	notices_refused(&m->notices, c->target.host, c->target.port, d.text);
 	conn_table_del(&m->conns, c);
-	return worker_send(m);
+	return r;
 }
 
 static int dial_allow(struct monitor *m, struct conn *c, struct judged *j)

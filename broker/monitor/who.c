@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker/monitor/state.h"
@@ -18,9 +19,18 @@
 #include "common/scope.h"
 
 struct look {
-	char want[40]; /* "socket:[INODE]" */
-	unsigned fds;  /* left to look at */
+	char want[40];	/* "socket:[INODE]" */
+	unsigned fds;	/* left to look at */
+	uint64_t until; /* microseconds of CLOCK_MONOTONIC */
 };
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
 
 static DIR *dir_at(int at, const char *name)
 {
@@ -38,7 +48,7 @@ static bool holds(int process, struct look *l)
 	const struct dirent *one;
 	bool found = false;
 
-	while (d && !found && l->fds > 0 && (one = readdir(d))) {
+	while (d && !found && l->fds > 0 && now_us() < l->until && (one = readdir(d))) {
 		char to[64];
 		ssize_t n = readlinkat(dirfd(d), one->d_name, to, sizeof(to) - 1);
 
@@ -68,7 +78,7 @@ static void names_take(int process, struct who *w)
 
 void who_find(const struct monitor *m, const struct msg_half *half, struct who *w)
 {
-	struct look l = { .fds = WHO_FDS_MAX };
+	struct look l = { .fds = WHO_FDS_MAX, .until = now_us() + WHO_LOOK_US };
 	const struct dirent *one;
 	uint32_t inode = 0;
 	unsigned seen = 0;
@@ -82,7 +92,8 @@ void who_find(const struct monitor *m, const struct msg_half *half, struct who *
 		return;
 	(void)snprintf(l.want, sizeof(l.want), "socket:[%u]", inode);
 	d = dir_at(m->proc_fd, ".");
-	while (d && w->pid == 0 && seen < WHO_PROCESSES_MAX && (one = readdir(d))) {
+	while (d && w->pid == 0 && seen < WHO_PROCESSES_MAX && now_us() < l.until &&
+	       (one = readdir(d))) {
 		SCOPED_FD int process = -1;
 		uint64_t pid;
 
@@ -98,6 +109,24 @@ void who_find(const struct monitor *m, const struct msg_half *half, struct who *
 	}
 	if (d)
 		(void)closedir(d);
+}
+
+void who_look(struct monitor *m, const struct msg_half *half, struct who *w)
+{
+	struct who_budget *b = &m->looks;
+	double now = ev_now(m->loop);
+	uint64_t begun;
+
+	*w = (struct who){ .pid = 0 };
+	if (half->client.family == 0 || m->proc_fd < 0)
+		return;
+	if (now - b->since >= 1. || now < b->since)
+		*b = (struct who_budget){ .since = now };
+	if (b->us >= WHO_SECOND_US)
+		return;
+	begun = now_us();
+	who_find(m, half, w);
+	b->us += now_us() - begun;
 }
 
 json_t *who_json(const struct who *w)

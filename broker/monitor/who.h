@@ -3,6 +3,7 @@
 #ifndef WEIR_BROKER_MONITOR_WHO_H
 #define WEIR_BROKER_MONITOR_WHO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct json_t;
@@ -11,6 +12,9 @@ struct msg_half;
 
 #define WHO_PROCESSES_MAX 512 /* looked at */
 #define WHO_FDS_MAX 16384     /* descriptors looked at, of all of them together */
+#define WHO_LOOK_US 10000     /* one look; then it is not known */
+#define WHO_SECOND_US                                                                              \
+	50000 /* all looks for records in a second: a flood of refusals costs no more */
 #define WHO_EXE_MAX 200
 #define WHO_ARGV0_MAX 100
 
@@ -23,8 +27,17 @@ struct who {
 /**
  * who_find() - look for the socket whose ends are @half in the sandbox's own /proc
  * Behind the lock. Costs 20 microseconds for one process, 200 for 300.
- * @w: filled in; pid 0 when nobody holds it, or more than WHO_PROCESSES_MAX run */
+ * @w: filled in; pid 0 when nobody holds it, more than WHO_PROCESSES_MAX run, or it takes longer
+ *     than WHO_LOOK_US */
 void who_find(const struct monitor *m, const struct msg_half *half, struct who *w);
+/** struct who_budget - what looks for records have cost in this second */
+struct who_budget {
+	double since; /* when it began, loop time */
+	uint64_t us;
+};
+/** who_look() - who_find() for a record. @half: its family may be 0, none.
+ * @w: pid 0 too when this second's looks have taken WHO_SECOND_US */
+void who_look(struct monitor *m, const struct msg_half *half, struct who *w);
 /** who_json() - {pid, exe, argv0}. Return: a new reference; null where it is not known */
 struct json_t *who_json(const struct who *w);
 

@@ -21,8 +21,9 @@
 #include "broker/worker/turn.h"
 
 /* A refusal of weir's own, before anything could be asked, is on record before it is said. */
-static void reject_record(struct conn *c, const struct msg_reject *r)
+static void reject_record(struct conn *c, struct msg_reject *r)
 {
+	leave_ends_of(c, &r->ends);
 	if (c->side[ORIGIN].io.fd >= 0)
 		conn_origin_close(c, REASON_CLOSED, false);
 	conn_number(c);
@@ -123,6 +124,7 @@ static void ask(struct conn *c, const struct asked *a)
 	if (c->proto != PROTO_HTTP)
 		buf_put(&c->w->bufs, &c->head);
 	memcpy(m.host, a->host, sizeof(m.host));
+	leave_ends_of(c, &m.ends);
 	conn_number(c);
 	conn_state(c, CONN_ASKED);
 	ask_send(c, &m);

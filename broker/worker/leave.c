@@ -109,7 +109,7 @@ static int near_end(const struct conn *c, struct addr *a, uint16_t *port)
 				  port);
 }
 
-static int ends_of(struct conn *c, struct msg_half *m)
+static int ends_of(const struct conn *c, struct msg_half *m)
 {
 	struct sockaddr_storage client = { 0 };
 	socklen_t nclient = sizeof(client);
@@ -195,6 +195,12 @@ static bool is_lost(struct conn *c, uint32_t events)
 static bool may_be_orphan(const struct conn *c)
 {
 	return c->proto != PROTO_PUBLISH;
+}
+
+void leave_ends_of(const struct conn *c, struct msg_half *m)
+{
+	if (!may_be_orphan(c) || c->side[CLIENT].io.fd < 0 || ends_of(c, m) < 0)
+		*m = (struct msg_half){ 0 };
 }
 
 static void on_event(struct conn *c, uint32_t events)

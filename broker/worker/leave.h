@@ -6,6 +6,7 @@
 struct conn;
 struct ev_io;
 struct ev_loop;
+struct msg_half;
 struct worker;
 
 /** leave_init() - before the first connection */
@@ -22,5 +23,7 @@ void leave_on_event(struct ev_loop *loop, struct ev_io *io, int revents);
 void leave_orphaned(struct conn *c);
 /** leave_ends() - the monitor wants the two ends of the client's connection: say HALF */
 void leave_ends(struct conn *c);
+/** leave_ends_of() - the two ends of a connection of a client inside; family 0: it has none */
+void leave_ends_of(const struct conn *c, struct msg_half *m);
 
 #endif

@@ -74,7 +74,10 @@ static const struct {
 	{ "ask-timeout 3601", "F:1:13: '3601': expected a number of seconds from 1 to 3600", "" },
 	{ "ask-timeout 5s", "F:1:13: '5s': expected a number of seconds from 1 to 3600", "" },
 	{ "nested maybe", "F:1:8: 'maybe': expected yes or no", "" },
-	{ "audit client", "F:1:7: 'client' is not supported by this version of weir", "" },
+	{ "audit clients",
+	  "F:1:7: 'clients': expected off, syslog, journal, required, optional, client, noclient or "
+	  "the path of a file",
+	  "did you mean 'client'?" },
 	{ "limit disk 5",
 	  "F:1:7: 'disk': expected connections, idle, pids, memory or cpu, and a number", "" },
 	{ "route direct", "F:1:7: 'direct': expected proxy, transparent or both", "" },
@@ -119,8 +122,8 @@ static const struct {
 	{ "limit idle 5m",
 	  "F:1:12: '5m': expected a number of seconds from 1 to 604800, or 0 for no limit", "" },
 	{ "audit requird",
-	  "F:1:7: 'requird': expected off, syslog, journal, required, optional or the "
-	  "path of a file",
+	  "F:1:7: 'requird': expected off, syslog, journal, required, optional, client, noclient or "
+	  "the path of a file",
 	  "did you mean 'required'?" },
 	{ "audit $NOPE/f", "F:1:7: '$NOPE/f': expected a path whose variable is set", "" },
 	{ "env keep", "F:1:5: 'keep' ends too early: expected keep NAME or set NAME=VALUE", "" },
