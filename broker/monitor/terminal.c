@@ -218,13 +218,14 @@ void terminal_continue(struct monitor *m)
 
 /* fg for a job that ran in the background: no signal tells of it. Where others read the terminal too, what is
  * typed may be theirs until the command has asked for it. */
-static void on_typed(void *arg)
+static bool on_typed(void *arg)
 {
 	struct monitor *m = arg;
 	struct terminal *t = &m->terminal;
 
 	if (!t->given && m->shim == SHIM_RUNNING && (t->wants || t->tty.screen) && give(m))
 		resume(m, HOLD_AGAIN);
+	return t->given;
 }
 
 /* ---- size and end ---- */

@@ -8,20 +8,43 @@
 
 #include "common/scope.h"
 
+#define LOOKS 4
+#define LOOK_S 0.25
+
+static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct typed *t = w->data;
+
+	(void)revents;
+	if (t->looks-- <= 1)
+		ev_timer_stop(loop, w);
+	if (t->fn(t->arg))
+		ev_timer_stop(loop, w);
+}
+
 static void on_edge(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct typed *t = w->data;
 	struct epoll_event e;
 
-	(void)loop;
 	(void)revents;
-	if (epoll_wait(t->fd, &e, 1, 0) == 1)
-		t->fn(t->arg);
+	if (epoll_wait(t->fd, &e, 1, 0) != 1 || t->fn(t->arg))
+		return;
+	t->looks = LOOKS;
+	ev_timer_again(loop, &t->again);
 }
 
-void typed_init(struct typed *t, struct ev_loop *loop, void (*fn)(void *arg), void *arg)
+void typed_init(struct typed *t, struct ev_loop *loop, bool (*fn)(void *arg), void *arg)
 {
 	*t = (struct typed){ .loop = loop, .fd = -1, .fn = fn, .arg = arg };
+	ev_timer_init(&t->again, on_again, 0., LOOK_S);
+	t->again.data = t;
+}
+
+static void typed_off(struct typed *t)
+{
+	ev_io_stop(t->loop, &t->io);
+	ev_timer_stop(t->loop, &t->again);
 }
 
 void typed_watch(struct typed *t, int tty, bool on)
@@ -33,7 +56,7 @@ void typed_watch(struct typed *t, int tty, bool on)
 		if (on)
 			ev_io_start(t->loop, &t->io);
 		else
-			ev_io_stop(t->loop, &t->io);
+			typed_off(t);
 		return;
 	}
 	if (!on || tty < 0)
@@ -50,7 +73,7 @@ void typed_watch(struct typed *t, int tty, bool on)
 void typed_end(struct typed *t)
 {
 	if (t->fd >= 0)
-		ev_io_stop(t->loop, &t->io);
+		typed_off(t);
 	scope_close(&t->fd);
 	t->fd = -1;
 }

@@ -12,12 +12,15 @@ struct typed {
 	struct ev_loop *loop;
 	int fd; /* an epoll set of the terminal alone, -1 until it is wanted */
 	ev_io io;
-	void (*fn)(void *arg);
+	ev_timer again;
+	unsigned looks; /* left, until somebody types again */
+	bool (*fn)(void *arg);
 	void *arg;
 };
 
-/** typed_init() - @fn: called once for what was typed, whoever reads it */
-void typed_init(struct typed *t, struct ev_loop *loop, void (*fn)(void *arg), void *arg);
+/** typed_init() - @fn: called for what was typed, whoever reads it; true: there is no more to wait for. A
+ * few times more else, in the second that follows: typed ahead, while the shell hands the terminal over */
+void typed_init(struct typed *t, struct ev_loop *loop, bool (*fn)(void *arg), void *arg);
 /** typed_watch() - begin or end to listen
  * @tty: the terminal; what waits there already counts. Best effort: without descriptors nothing is heard */
 void typed_watch(struct typed *t, int tty, bool on);

@@ -313,8 +313,14 @@ def test_a_job_that_waits_without_reading_gets_the_keys_after_fg(w, started):
             t.see(b"\r\n")
             t.line(word)
             t.see(f"got {word.upper()}")
-        t.line("q")
+        t.send("\x1a")
+        t.see(PROMPT)
+        t.do("bg")
+        t.send("fg\nq\n")	# typed ahead of the shell
         t.see("got Q")
+        t.see(PROMPT)
+        t.line("echo ov''er")
+        t.see("over\r\n")
         t.see(PROMPT)
         assert t.modes() == modes
 
