@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/monitor/repo.c - did the command leave something in P that git outside would run?
  * Looks at P before and after, by the names and the kernel's own times of what git obeys: no byte of
- * a file is read, no link followed, and a name that a stranger chose is escaped before it is told.
+ * a file is read but of the configuration before (repo_named.c), no link followed, and a name that a
+ * stranger chose is escaped before it is told.
  * The first look is taken beside the launch; what is younger than that counts as not there.
  *   BEFORE --the command ends--> AFTER --added or changed--> told and recorded */
 #include "broker/monitor/repo.h"
@@ -20,6 +21,7 @@
 
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/record.h"
+#include "broker/monitor/repo_named.h"
 #include "broker/monitor/state.h"
 #include "common/err.h"
 #include "common/escape.h"
@@ -55,6 +57,8 @@ struct repo {
 	bool cut;	      /* not everything was looked at */
 	struct timespec since, until;
 	bool first, git_pinned;
+	const struct sandbox_plan *plan;
+	struct repo_named *named; /* the first look's; the later one looks there too */
 };
 
 /** struct names - a directory being listed */
@@ -187,18 +191,68 @@ static bool ends_in(const char *s, const char *end)
 	return n >= m && str_eq(s + n - m, end);
 }
 
-static void look_hooks(struct repo *r, int git, const char *path)
+static void look_hooks(struct repo *r, int git, const char *path, const char *name)
 {
-	struct names *l = names_open(r, git, "hooks");
+	struct names *l = names_open(r, git, name);
 	const struct dirent64 *ent;
 	char dir[PATH_MAX];
 
 	if (!l)
 		return;
-	while (join(dir, path, "hooks") && (ent = names_next(r, l)))
-		if (!ends_in(ent->d_name, ".sample"))
+	while (join(dir, path, name) && (ent = names_next(r, l)))
+		if (!ends_in(ent->d_name, ".sample") && ent->d_type != DT_DIR)
 			(void)note_name(r, l->fd, dir, ent->d_name);
 	names_close(l);
+}
+
+/* What the configuration names, or the link on the way to it, behind which nothing is looked at. */
+static void look_named(struct repo *r, const char *path, bool hooks)
+{
+	SCOPED_FD int at = openat(r->plan->project_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char dir[PATH_MAX] = "", part[NAME_MAX + 1];
+	struct stat st;
+
+	while (at >= 0) {
+		size_t n = strcspn(path, "/");
+		int next;
+
+		if (n > NAME_MAX)
+			return;
+		memcpy(part, path, n);
+		part[n] = '\0';
+		if (fstatat(at, part, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return;
+		if (!S_ISDIR(st.st_mode)) {
+			(void)note_name(r, at, dir, part);
+			return;
+		}
+		if (!path[n]) {
+			if (hooks)
+				look_hooks(r, at, dir, part);
+			return;
+		}
+		next = openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		(void)close(at);
+		at = next;
+		path += n + 1;
+		n = strlen(dir);
+		(void)snprintf(dir + n, sizeof(dir) - n, "%s%s", n ? "/" : "", part);
+	}
+}
+
+/* The first look reads what the configuration of a git directory names. */
+static void read_named(struct repo *r, int git, const char *path)
+{
+	size_t had = r->named ? r->named->n : 0;
+
+	if (!r->first || (!r->named && !(r->named = calloc(1, sizeof(*r->named)))))
+		return;
+	repo_named_read(r->named, r->plan, git, path, "config");
+	repo_named_read(r->named, r->plan, git, path, "config.worktree");
+	if (path[0] == '/' && r->plan->gitdir && str_eq(path, r->plan->gitdir))
+		repo_named_read_common(r->named, r->plan, git);
+	for (; had < r->named->n; had++)
+		look_named(r, r->named->v[had].path, r->named->v[had].hooks);
 }
 
 static void look_gitdir(struct repo *r, int git, const char *path, unsigned depth);
@@ -240,7 +294,8 @@ static void look_gitdir(struct repo *r, int git, const char *path, unsigned dept
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)note_name(r, git, path, names[i]);
 	if (note_name(r, git, path, "hooks"))
-		look_hooks(r, git, path);
+		look_hooks(r, git, path, "hooks");
+	read_named(r, git, path);
 	if (depth > REPO_DEPTH)
 		return;
 	look_members(r, git, path, "modules", depth + 1);
@@ -303,6 +358,23 @@ static int seen_compare(const void *a, const void *b)
 	return strcmp(((const struct seen *)a)->path, ((const struct seen *)b)->path);
 }
 
+/* A name that git obeys for two reasons is told once. */
+static void seen_sort(struct repo *r)
+{
+	size_t n = 0;
+
+	if (r->n == 0)
+		return;
+	qsort(r->v, r->n, sizeof(r->v[0]), seen_compare);
+	for (size_t i = 1; i < r->n; i++) {
+		if (str_eq(r->v[i].path, r->v[n].path))
+			free(r->v[i].path);
+		else
+			r->v[++n] = r->v[i];
+	}
+	r->n = n + 1;
+}
+
 struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 		       const struct repo *earlier)
 {
@@ -314,12 +386,15 @@ struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 	r->first = !earlier;
 	r->since = since;
 	r->git_pinned = plan->git_pinned;
+	r->plan = plan;
 	r->dirs = earlier ? DIRS_LATER : DIRS_FIRST;
 	r->names = r->dirs * NAMES_PER_DIR;
 	(void)clock_gettime(CLOCK_MONOTONIC, &r->until);
 	r->until.tv_nsec += LATER_NS;
 	r->until.tv_sec += r->until.tv_nsec / 1000000000L;
 	r->until.tv_nsec %= 1000000000L;
+	for (size_t i = 0; earlier && earlier->named && i < earlier->named->n; i++)
+		look_named(r, earlier->named->v[i].path, earlier->named->v[i].hooks);
 	if (plan->gitdir)
 		look_gitdir(r, plan->gitdir_fd, plan->gitdir, 0);
 	if (project)
@@ -330,8 +405,7 @@ struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 		if (g->write && g->is_dir && !g->guard)
 			look_dir(r, g->fd, ".", g->path, 0);
 	}
-	if (r->n > 0)
-		qsort(r->v, r->n, sizeof(r->v[0]), seen_compare);
+	seen_sort(r);
 	return r;
 }
 
@@ -343,6 +417,7 @@ void repo_free(struct repo *r)
 		free(r->v[i].path);
 	for (size_t i = 0; i < r->nsockets; i++)
 		free(r->sockets[i]);
+	repo_named_free(r->named);
 	free(r->v);
 	free(r);
 }

@@ -138,6 +138,53 @@ def test_a_hook_where_there_was_no_directory_of_hooks(world, repo):
     assert run_git_outside(world, repo)
 
 
+NAMED = {	# what the configuration says: what is there, what is written
+    "core.hooksPath .husky/_": (".husky/_/post-commit", ".husky/_/post-commit"),
+    "core.hooksPath ./.husky/../.husky/_": (".husky/_/x", ".husky/pre-commit"),
+    "core.hooksPath hooks.d": ("hooks.d/x", "hooks.d/post-commit"),
+    "core.hooksPath $PWD/hooks.d": ("hooks.d/x", "hooks.d/post-commit"),
+    "include.path ../.gitconfig": (".gitconfig", ".gitconfig"),
+    "includeIf.gitdir:/**.path ../conf/git": ("conf/git", "conf/git"),
+    "core.fsmonitor tools/watch": ("tools/watch", "tools/watch"),
+    "core.sshCommand 'python3 tools/ssh.py -v'": ("tools/ssh.py", "tools/ssh.py"),
+    "filter.f.clean './clean.sh %f'": ("clean.sh", "clean.sh"),
+    "alias.x '!sh tools/x.sh'": ("tools/x.sh", "tools/x.sh"),
+    "core.attributesFile conf/attributes": ("conf/attributes", "conf/attributes"),
+}
+
+
+@pytest.mark.parametrize("said", NAMED)
+def test_what_the_configuration_names_in_P_is_told_when_it_changes(world, repo, said):
+    there, name = NAMED[said]
+    world.write(f"{repo}/{there}", "# it was there\n")
+    git(world, repo, f"config {said} && git status && git log")  # older than the run by the file's clock
+    assert not told(world.run("--", "sh", "-ec", f"cat {there}; echo > other", cwd=repo).ok())
+    text = f"printf '{EVIL}' >> {name}" if "include" in said else HOOK % (name, name)
+    r = world.run("--", "sh", "-ec", text, cwd=repo).ok()
+    verb = "changed" if there == name else "added"
+    assert told(r) == [f"weir: this command {verb} {name}: git outside would run its configuration"], r
+    assert [p["path"] for p in records(r)[0]["paths"]] == [name], r
+    if said.split()[0] in ("core.hooksPath", "include.path", "core.fsmonitor") and "pre-" not in name:
+        assert run_git_outside(world, repo), "the attack is none"
+
+
+def test_what_an_included_file_names_is_told_too(world, repo):
+    world.write(f"{repo}/conf/git", "# x\n[include]\n\tpath = more ; beside it\n")
+    world.write(f"{repo}/conf/more", '[core] hooksPath = "h d" # y\n')
+    world.write(f"{repo}/h d/pre-push", "x")
+    git(world, repo, "config include.path ../conf/git && git status && git log")
+    r = world.run("--", "sh", "-ec", HOOK % (("'h d/post-commit'",) * 2), cwd=repo).ok()
+    assert len(told(r)) == 1 and "added h d/post-commit:" in told(r)[0], r
+    assert run_git_outside(world, repo)
+
+
+def test_a_named_directory_that_becomes_a_link_is_told(world, repo):
+    world.write(f"{repo}/.husky/_/pre-push", "x")
+    git(world, repo, "config core.hooksPath .husky/_ && git status && git log")
+    r = world.run("--", "sh", "-ec", "mv .husky h; ln -s $PWD/h .husky", cwd=repo).ok()
+    assert len(told(r)) == 1 and "added .husky:" in told(r)[0], r
+
+
 def test_names_are_escaped(world, repo):
     r = world.run("--", "sh", "-ec", "d=$(printf 'a\\033[31mb\\nc'); git init -q \"$d\"", cwd=repo).ok()
     assert len(told(r)) == 1 and "\x1b" not in r.errtext, r
@@ -165,6 +212,15 @@ def test_d6_a_commit_from_a_worktree_whose_repository_lies_outside(world, worktr
                   "git branch x; git tag t; git stash list; git rev-parse HEAD", cwd=wt)
     assert not told(r.ok()) and not records(r), r
     assert git(world, repo, "rev-parse wt").strip() == r.text.splitlines()[-1]
+
+
+def test_d6_hooks_that_the_common_configuration_names_in_the_worktree_are_told(world, worktree):
+    repo, wt = worktree
+    git(world, repo, "config core.hooksPath .githooks && git status && git log")
+    r = world.run("--", "sh", "-ec", "mkdir .githooks;" + HOOK % ((".githooks/post-commit",) * 2),
+                  cwd=wt).ok()
+    assert len(told(r)) == 1 and "added .githooks/post-commit:" in told(r)[0], r
+    assert run_git_outside(world, wt)
 
 
 WORKTREE = ["echo 'gitdir: /tmp/evil' > .git", "mv .git x", "rm .git",
