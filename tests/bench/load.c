@@ -629,7 +629,7 @@ static double spawn_pty(char **argv)
 	ssize_t n;
 	pid_t pid;
 
-	assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+	assert(argv[0] && master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
 	assert(ptsname_r(master, name, sizeof(name)) == 0);
 	pid = fork();
 	if (pid == 0) {
@@ -656,6 +656,7 @@ static double spawn_once(char **argv)
 	int st;
 	pid_t pid;
 
+	assert(argv[0]);
 	if (strcmp(argv[0], "@pty") == 0)
 		return spawn_pty(argv + 1);
 	pid = fork();
