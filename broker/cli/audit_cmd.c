@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -199,11 +200,13 @@ static int logs_read(struct job *j, const struct audit_logs *l, struct err *e)
 static int dir_watch(const char *file)
 {
 	const char *slash = strrchr(file, '/');
-	SCOPED_FREE char *dir = slash ? strndup(file, (size_t)(slash - file) + 1) : strdup(".");
+	char dir[PATH_MAX] = ".";
 	SCOPED_FD int fd = inotify_init1(IN_CLOEXEC);
 
-	if (!dir)
-		return -ENOMEM;
+	if (slash && (size_t)(slash - file) + 2 > sizeof(dir))
+		return -ENAMETOOLONG;
+	if (slash)
+		(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - file) + 1, file);
 	if (fd < 0 || inotify_add_watch(fd, dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0)
 		return -errno;
 	return take_fd(&fd);
