@@ -79,10 +79,8 @@ static bool keep(struct repo_named *n, const char *path, bool hooks)
 	for (size_t i = 0; i < n->n; i++)
 		if (n->v[i].hooks == hooks && str_eq(n->v[i].path, path))
 			return false;
-	if (n->n == REPO_NAMED_MAX || !(n->v[n->n].path = strdup(path))) {
-		n->full = true;
+	if (n->n == REPO_NAMED_MAX || !(n->v[n->n].path = strdup(path)))
 		return false;
-	}
 	n->v[n->n++].hooks = hooks;
 	return true;
 }

@@ -10,7 +10,8 @@ struct sandbox_plan;
 
 #define REPO_NAMED_MAX 64
 
-/** struct repo_named - the names, relative to P and without "." and ".."; more than fit are left out */
+/** struct repo_named - the names, relative to P and without "." and ".."; more than fit are left out, P's
+ * own repository comes first */
 struct repo_named {
 	struct {
 		char *path;
@@ -18,7 +19,6 @@ struct repo_named {
 	} v[REPO_NAMED_MAX];
 	size_t n;
 	unsigned files; /* configuration files read */
-	bool full;
 };
 
 /**
