@@ -88,6 +88,13 @@ int audit_open(struct audit *a, const char *path, struct err *e)
 	return r;
 }
 
+void audit_switch(struct audit *a, bool off)
+{
+	if (off && !a->off)
+		audit_flush(a);
+	a->off = off;
+}
+
 void audit_generation(struct audit *a, uint64_t generation)
 {
 	a->generation = generation;

@@ -73,6 +73,9 @@ void audit_flush(struct audit *a);
 /** audit_retry() - try the queue again without waiting. Return: records still queued */
 size_t audit_retry(struct audit *a);
 size_t audit_queued(const struct audit *a);
+/** audit_switch() - @off: records go nowhere from now on and are not lost; else they are written again
+ * to what is open */
+void audit_switch(struct audit *a, bool off);
 /** audit_generation() - of the policy in force: a field of every record from now on. 0: none */
 void audit_generation(struct audit *a, uint64_t generation);
 /** audit_time() - now, RFC 3339 in UTC with microseconds. Return: @buf */

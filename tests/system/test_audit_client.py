@@ -54,14 +54,16 @@ def test_threads_forks_and_a_socket_that_is_handed_on(net):
             os.wait()
             grandchild = int(os.read(r, 20))
             s = proxy()
+            r, w = os.pipe()
             pid = os.fork()
             if pid == 0:
+                os.read(r, 1)  # the parent holds it no longer
                 os.set_inheritable(s.fileno(), True)
                 os.dup2(s.fileno(), 0); os.dup2(s.fileno(), 1)
                 os.execv("/bin/sh", ["handed-on", "-c", "printf 'CONNECT handed.example.net:80 HTTP/1.1"
                          "\\\\r\\\\n\\\\r\\\\n'; exec sleep 5"])
             s.close()
-            time.sleep(0)
+            os.write(w, b"x")
             result = os.getpid(), grandchild, pid
         """)
         recs = sb.wait_audit(lambda r: r.get("host") == "handed.example.net")
@@ -185,3 +187,27 @@ def test_a_flood_of_refusals_keeps_its_records_and_costs_the_others_little(net):
     assert len(got) == n > 100, (len(got), n)
     assert {x["pid"] for x in got if x} == {pid}
     assert worst < 2, worst
+
+
+def test_what_is_recorded_follows_an_edit(net):
+    """Who asked, and nothing at all: both begin and end while the sandbox runs"""
+    path = net.write(f"{net.home}/live.policy", f"allow {HOST}:80\n")
+
+    def edit(sb, text, marks):
+        net.write(path, f"{text}allow {HOST}:80\n")
+        if marks:
+            sb.wait_audit(lambda r: len([x for x in sb.audit if x["event"] == "policy_reloaded"])
+                          >= marks)
+
+    with net.inside("-p", path) as sb:
+        ask = f"connect('{HOST}:80'); result = os.getpid()"
+        pid = sb.py(ask)
+        edit(sb, "audit client\n", 1)
+        sb.py(ask)
+        edit(sb, "audit off\n", 2)
+        sb.py("refused('unseen.example.net:80')")
+        edit(sb, "", 3)
+        sb.py(ask)
+        done = sb.close()
+    assert [c and c["pid"] for c in clients(done.audit, HOST)] == [None, pid, None], done.audit
+    assert not verdicts(done.audit, "unseen.example.net") and done.audit[-1]["event"] == "exit"

@@ -427,3 +427,38 @@ def test_the_journal_gets_fields(net):
     finally:
         s.close()
         (d / "socket").unlink()
+
+
+@pytest.mark.nightly
+def test_e8_twenty_sandboxes_of_ten_thousand_records_each_lose_none(net):
+    """The log is rotated several times meanwhile"""
+    state, n = state_dir(net), 10000
+    boxes = [net.inside("--name", f"s{i}", "-q", allow=[HOST], state=state) for i in range(20)]
+    begun = time.monotonic()
+    try:
+        open_ = [b.__enter__() for b in boxes]
+        for sb in open_:
+            sb.start(f"""
+                for i in range({n}):
+                    s = proxy()
+                    s.sendall(b"CONNECT d.example.net:443 HTTP/1.1\\r\\n\\r\\n")
+                    read_head(s); s.close()
+                result = True
+            """)
+        assert all(sb.answer() for sb in open_)
+    finally:
+        for b in boxes:
+            b.__exit__(None, None, None)
+    took = time.monotonic() - begun
+    top = pathlib.Path(log_of(net, state))
+    seqs = {}
+    for f in sorted(top.parent.glob("audit.jsonl*"), key=lambda f: -int(f.suffix[1:] or 0)
+                    if f.suffix[1:].isdigit() else 0):
+        for x in map(json.loads, lines_of(f)):
+            seqs.setdefault(x["name"], []).append((x["seq"], x["event"]))
+    assert len(seqs) == 20
+    for name, got in seqs.items():
+        assert [s for s, _ in got] == list(range(1, len(got) + 1)), name
+        assert len([1 for _, e in got if e == "verdict"]) == n, name
+    assert audit(net, state, "verify").ok().text.endswith("the chain holds\n")
+    print(f"{20 * n} records in {took:.1f} s: {20 * n / took:.0f}/s")

@@ -309,7 +309,7 @@ static const struct {
 	{ "network", "network deny\n",                "[\"network\"]" },
 	{ "grants",  "read /usr/x\n",                 "[\"read, write and hide\"]" },
 	{ "env",     "env set A=1\nnetwork deny\n",   "[\"network\",\"env\"]" },
-	{ "audit",   "audit off\n",                   "[\"audit FILE\"]" },
+	{ "audit",   "audit syslog\n",                "[\"audit FILE\"]" },
 	{ "rules",   "allow z.example\n",             "[]" },
 };
 /* clang-format on */
@@ -331,6 +331,34 @@ static void what_takes_effect_at_the_next_start_is_named(void **state)
 		assert_non_null(strstr(fx_audit(&f), "\"next_start\":[],\"generation\":3,"));
 		fx_close(&f);
 	}
+}
+
+static void recording_ends_and_begins_anew_with_an_edit(void **state)
+{
+	struct fx f;
+	const char *text;
+
+	(void)state;
+	open_with(&f, before);
+	assert_int_equal(fx_ask(&f, 1, "one.example", 443), 0);
+	assert_int_equal(edit(&f, "audit off\nallow a.example\n"), 0);
+	assert_int_equal(fx_ask(&f, 2, "two.example", 443), 0);
+	assert_int_equal(edit(&f, "allow a.example\n"), 0);
+	assert_int_equal(fx_ask(&f, 3, "three.example", 443), 0);
+	text = fx_audit(&f);
+	assert_non_null(strstr(text, "one.example"));
+	assert_null(strstr(text, "two.example"));
+	assert_non_null(strstr(text, "three.example"));
+	assert_int_equal(count(text, "policy_reloaded"), 2);
+	assert_int_equal(count(text, "\"audit FILE\""), 0);
+	assert_int_equal(audit_lost(f.m.audit, NULL), 0);
+	/* what cannot be opened any more is said, and what is open is written on */
+	assert_int_equal(edit(&f, "audit /elsewhere\nallow a.example\n"), 0);
+	assert_int_equal(fx_ask(&f, 4, "four.example", 443), 0);
+	text = fx_audit(&f);
+	assert_int_equal(count(text, "\"audit FILE\""), 1);
+	assert_non_null(strstr(text, "four.example"));
+	fx_close(&f);
 }
 
 static void limits_reach_the_worker_and_the_table(void **state)
@@ -382,6 +410,7 @@ int main(void)
 		cmocka_unit_test(layers_that_do_not_merge_keep_the_policy_and_say_so_once),
 		cmocka_unit_test(what_a_file_suffers_is_recorded),
 		cmocka_unit_test(what_takes_effect_at_the_next_start_is_named),
+		cmocka_unit_test(recording_ends_and_begins_anew_with_an_edit),
 		cmocka_unit_test(limits_reach_the_worker_and_the_table),
 		cmocka_unit_test(a_sandbox_that_ends_reads_no_policy),
 	};
