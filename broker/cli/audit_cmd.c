@@ -222,8 +222,9 @@ static int later_read(struct job *j, ino_t ino, off_t from, struct audit_logs *n
 		at = now->log[i].ino == ino ? i : at;
 	for (size_t i = at == now->n ? 0 : at; r == 0 && i < now->n; i++) {
 		bool is_last = i + 1 == now->n;
+		bool is_known = i == at && from <= now->log[i].size; /* else it was shortened */
 
-		audit_reader_init(&j->reader, now->log[i].fd, i == at ? from : 0, -1);
+		audit_reader_init(&j->reader, now->log[i].fd, is_known ? from : 0, -1);
 		r = lines_read(j, !is_last);
 	}
 	return r < 0 ? err_set(e, -r, "follow '%s'", j->file) : 0;

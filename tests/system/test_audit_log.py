@@ -429,6 +429,37 @@ def test_the_journal_gets_fields(net):
         (d / "socket").unlink()
 
 
+def test_follow_goes_on_when_the_log_is_emptied_replaced_or_spoilt(net):
+    """And what is no record is not shown"""
+    state = state_dir(net)
+    f, at = f"{state}/weir/audit.jsonl", log_of(net, state)
+    net.write(f, "", 0o600)
+    n = 0
+
+    def put(data, mode="ab"):
+        with open(at, mode) as out:
+            out.write(data)
+
+    def record():
+        nonlocal n
+        n += 1
+        put(b'{"v":1,"ts":"2999-01-01T00:00:00.000000Z","event":"n%d"}\n' % n)
+        assert select.select([p.p.stdout], [], [], 10)[0], f"record {n} is not shown"
+        assert json.loads(p.readline())["event"] == f"n{n}"
+
+    with net.spawn("audit", "--follow", "--json", "--since", "1w", state=state) as p:
+        record()
+        record()
+        put(b"", "wb")
+        record()
+        os.unlink(at)
+        net.write(f, "", 0o600)
+        record()
+        put(b"\0\x1b[2J\n{\n[]\n")
+        record()
+        p.kill()
+
+
 @pytest.mark.nightly
 def test_e8_twenty_sandboxes_of_ten_thousand_records_each_lose_none(net):
     """The log is rotated several times meanwhile"""
