@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/types.h>
 #include <termios.h>
+#include <time.h>
 
 #include "common/addr.h"
 
@@ -56,6 +57,7 @@ struct plan_mask {
 	bool strict;	    /* the command ends when the name comes back */
 	dev_t dev;
 	ino_t ino;
+	struct timespec changed; /* st_ctim: a number that is used anew has a later one */
 };
 
 #define PLAN_MASKS_MAX 64

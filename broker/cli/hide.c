@@ -107,6 +107,7 @@ static int mask_add(const struct hiding *h)
 		m.is_dir = S_ISDIR(st.st_mode);
 		m.dev = st.st_dev;
 		m.ino = st.st_ino;
+		m.changed = st.st_ctim;
 	}
 	if (!(m.path = strdup(h->path)))
 		return err_set(h->e, ENOMEM, "hide '%s'", h->path);

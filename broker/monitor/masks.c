@@ -36,6 +36,15 @@ static void broken(struct monitor *m, const struct plan_mask *k)
 	     k->path);
 }
 
+/* A directory above was moved away and back: the mask moved along. What was removed and made again can
+ * have the number of the old, but not its time. */
+static bool is_the_same(const struct plan_mask *k, const struct stat *st)
+{
+	return st->st_dev == k->dev && st->st_ino == k->ino &&
+	       (k->there || (st->st_ctim.tv_sec == k->changed.tv_sec &&
+			     st->st_ctim.tv_nsec == k->changed.tv_nsec));
+}
+
 static void look(struct monitor *m)
 {
 	struct sandbox_plan *p = m->run->plan;
@@ -43,17 +52,19 @@ static void look(struct monitor *m)
 	for (size_t i = 0; i < p->nmasks; i++) {
 		struct plan_mask *k = &p->masks[i];
 		struct stat st;
+		bool same;
 
 		if (lstat(k->path, &st) < 0) {
 			k->there = false;
 			continue;
 		}
-		if (k->there && st.st_dev == k->dev && st.st_ino == k->ino)
-			continue;
+		same = is_the_same(k, &st);
 		k->there = true;
 		k->dev = st.st_dev;
 		k->ino = st.st_ino;
-		broken(m, k);
+		k->changed = st.st_ctim;
+		if (!same)
+			broken(m, k);
 	}
 }
 
