@@ -32,6 +32,8 @@ void signals_flush(struct monitor *m)
 			return;
 		}
 		m->signals &= ~(UINT64_C(1) << s.signo);
+		if (s.signo == SIGTSTP)
+			terminal_stop(m);
 	}
 	ev_io_stop(m->loop, &m->shim_out);
 }
@@ -92,7 +94,8 @@ static bool terminal_first(struct monitor *m, int signo)
 		terminal_hangup(m);
 		return false;
 	case SIGTSTP:
-		terminal_stop(m);
+		if (m->phase != PHASE_START) /* else once it was sent: weir stops behind its command */
+			terminal_stop(m);
 		return false;
 	default:
 		return false;

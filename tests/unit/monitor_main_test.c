@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,6 +26,7 @@ static struct {
 } script;
 
 static struct msg_wr w;
+static volatile bool *spawned; /* shared: the shim has said that the command runs */
 
 /* ---- the other processes ---- */
 
@@ -158,6 +160,19 @@ static void shim_signalled(int sock)
 	begun(sock);
 	if (hear(sock, NULL) == MSG_SIGNAL)
 		say_u32(sock, MSG_EXITED, 15 << 8);
+}
+
+/* The command is heard of late; told to stop, it lives on for as long as that takes. */
+static void shim_late(int sock)
+{
+	listeners_say(sock);
+	(void)usleep(700000);
+	*spawned = true;
+	say_u32(sock, MSG_SPAWNED, 2);
+	if (hear(sock, NULL) != MSG_SIGNAL)
+		_exit(94);
+	(void)usleep(500000);
+	say_u32(sock, MSG_EXITED, 3 << 8);
 }
 
 static void shim_killed(int sock)
@@ -332,6 +347,21 @@ static void term_twice(pid_t pid)
 	term_soon(pid);
 }
 
+/* In a group of its own, for the kernel stops no orphaned one */
+static void stop_early(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(setpgid(pid, pid), 0);
+	(void)usleep(300000);
+	assert_false(*spawned);
+	assert_int_equal(kill(pid, SIGTSTP), 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	assert_true(*spawned);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+}
+
 static void the_commands_status_is_weirs(void **state)
 {
 	(void)state;
@@ -345,6 +375,17 @@ static void a_signal_to_weir_reaches_the_command(void **state)
 	(void)state;
 	script.shim = shim_signalled;
 	assert_int_equal(run_monitor("allow a.example\n", term_soon), 15);
+}
+
+static void weir_does_not_stop_before_the_command_was_told_to(void **state)
+{
+	(void)state;
+	spawned = mmap(NULL, sizeof(*spawned), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		       0);
+	assert_ptr_not_equal((void *)(uintptr_t)spawned, MAP_FAILED);
+	script.shim = shim_late;
+	assert_int_equal(run_monitor("allow a.example\n", stop_early), 3);
+	(void)munmap((void *)(uintptr_t)spawned, sizeof(*spawned));
 }
 
 static void a_second_term_ends_a_sandbox_that_is_deaf(void **state)
@@ -432,6 +473,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(the_commands_status_is_weirs),
 		T(a_signal_to_weir_reaches_the_command),
+		T(weir_does_not_stop_before_the_command_was_told_to),
 		T(a_second_term_ends_a_sandbox_that_is_deaf),
 		T(a_killed_shim_is_status_137),
 		T(a_command_that_is_not_there_is_127),
