@@ -94,8 +94,8 @@ static bool terminal_first(struct monitor *m, int signo)
 		terminal_hangup(m);
 		return false;
 	case SIGTSTP:
-		if (m->phase !=
-		    PHASE_START) /* else once it was sent: weir stops behind its command */
+		/* before the command runs, once it was sent: weir stops behind its command */
+		if (m->phase != PHASE_START)
 			terminal_stop(m);
 		return false;
 	default:

@@ -11,8 +11,8 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -380,8 +380,8 @@ static void a_signal_to_weir_reaches_the_command(void **state)
 static void weir_does_not_stop_before_the_command_was_told_to(void **state)
 {
 	(void)state;
-	spawned = mmap(NULL, sizeof(*spawned), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		       0);
+	spawned = mmap(NULL, sizeof(*spawned), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
 	assert_ptr_not_equal((void *)(uintptr_t)spawned, MAP_FAILED);
 	script.shim = shim_late;
 	assert_int_equal(run_monitor("allow a.example\n", stop_early), 3);
