@@ -19,14 +19,15 @@
 
 #include "broker/cli/layers.h"
 #include "broker/cli/options.h"
+#include "broker/cli/test_holes.h"
 #include "broker/cli/test_host.h"
 #include "broker/cli/test_inside.h"
 #include "common/err.h"
+#include "common/fd.h"
 #include "common/filter.h"
 #include "common/lock.h"
 #include "common/num.h"
 #include "common/scope.h"
-#include "policy/policy.h"
 
 #define GONE_MS 5000 /* a sandbox outlives its monitor by less than this */
 #define LOCKED_MAX 64
@@ -41,22 +42,45 @@ static const char usage[] =
 
 /* ---- from inside ---- */
 
+static void sockets_begin(struct bench *b, const char *state, bool later)
+{
+	const char *bad = sockets_make(&b->sockets, &b->bases, later);
+
+	if (bad)
+		bench_says(b, state, false, "sockets to attack are there", "%s: %s", bad,
+			   strerror(errno));
+}
+
 static int probe_state(struct bench *b, const char *state)
 {
 	const bool host = str_eq(state, "view host"), route = str_eq(state, "transparent");
 	char port[8], allow[64], line[512];
-	const char *const argv[] = { "weir",	   "run",
-				     "-q",	   "--no-user-policy",
-				     "--name",	   "weir-test",
-				     "-n",	   host ? "deny" : route ? "allowlist" : state,
-				     "--route",	   route ? "transparent" : "proxy",
-				     "--view",	   host ? "host" : "project",
-				     "-a",	   route ? TEST_NAME ":443" : allow,
-				     "--",	   "/run/weir/weir",
-				     "test",	   TEST_INSIDE,
-				     state,	   port,
-				     b->unix_path, b->abstract,
-				     b->outside,   NULL };
+	const char *const argv[] = { "weir",
+				     "run",
+				     "-q",
+				     "--no-user-policy",
+				     "--name",
+				     "weir-test",
+				     "-n",
+				     host    ? "deny"
+				     : route ? "allowlist"
+					     : state,
+				     "--route",
+				     route ? "transparent" : "proxy",
+				     "--view",
+				     host ? "host" : "project",
+				     "-a",
+				     route ? TEST_NAME ":443" : allow,
+				     "--",
+				     "/run/weir/weir",
+				     "test",
+				     TEST_INSIDE,
+				     state,
+				     port,
+				     b->dir,
+				     b->abstract,
+				     b->bases.runtime ? b->bases.runtime : "",
+				     NULL };
 	const bool loud = str_eq(state, "allow");
 	unsigned before = b->passed + b->failed, warnings = 0;
 	struct started s;
@@ -64,14 +88,22 @@ static int probe_state(struct bench *b, const char *state)
 
 	(void)snprintf(port, sizeof(port), "%u", b->port);
 	(void)snprintf(allow, sizeof(allow), "127.0.0.1:%u", b->port);
-	if ((r = run_start(b, argv, loud ? RUN_ERR : 0, NULL, &s)) < 0)
+	sockets_begin(b, state, false);
+	if ((r = run_start(b, argv, RUN_IN | (loud ? RUN_ERR : 0), NULL, &s)) < 0)
 		return r;
-	while (run_line(s.out, line, sizeof(line)) >= 0)
-		bench_report(b, state, line);
+	while (run_line(s.out, line, sizeof(line)) >= 0) {
+		if (!str_eq(line, TEST_SOCKETS_WAIT)) {
+			bench_report(b, state, line);
+			continue;
+		}
+		sockets_begin(b, state, true);
+		(void)fd_write_all(s.in, "", 1);
+	}
 	while (loud && run_line(s.err, line, sizeof(line)) >= 0)
 		warnings += strncmp(line, "weir: warning: ", 15) == 0;
 	status = run_wait(s.pid);
 	run_close(&s);
+	sockets_remove(&b->sockets, &b->bases);
 	if (loud)
 		bench_says(b, state, warnings == (lock_landlock_abi() < 6 ? 2 : 1),
 			   "network allow is said loudly", "%u warnings", warnings);
@@ -314,35 +346,6 @@ static void probe_unavailable(struct bench *b)
 	}
 }
 
-/* ---- what the policy opens ---- */
-
-static void hole_print(void *arg, const struct policy_origin *o)
-{
-	json_t *list = arg;
-	char where[1100];
-
-	if (list)
-		(void)json_array_append_new(list, json_pack("{s:s,s:i,s:s}", "file", o->file,
-							    "line", (int)o->line, "text", o->text));
-	else
-		(void)printf("hole  %s  %s\n", policy_origin_where(o, where, sizeof(where)),
-			     o->text);
-}
-
-static int list_holes(const struct layers_options *o, json_t *list, struct err *e)
-{
-	struct surroundings p = { 0 };
-	struct policy *policy = NULL;
-	int r = layers_load(o, &policy, &p, e);
-
-	if (r < 0)
-		return r;
-	policy_holes(policy, hole_print, list);
-	surroundings_free(&p);
-	policy_free(policy);
-	return 0;
-}
-
 /* ---- the command ---- */
 
 static int run_probes(struct bench *b, struct err *e)
@@ -354,7 +357,9 @@ static int run_probes(struct bench *b, struct err *e)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_LEN(states); i++)
-		if (probe_state(b, states[i]) < 0)
+		if ((r = probe_state(b, states[i])) == -EINTR)
+			return err_set(e, EINTR, "weir test");
+		else if (r < 0)
 			return err_set(e, 0, "no sandbox could be made in '%s'", states[i]);
 	if ((r = probe_death(b)) < 0)
 		return err_set(e, -r, "start a sandbox");
@@ -362,7 +367,7 @@ static int run_probes(struct bench *b, struct err *e)
 	probe_filter(b, "shim", &filter_shim);
 	probe_filter(b, "keeper", &filter_keeper);
 	probe_unavailable(b);
-	return 0;
+	return bench_interrupted() ? err_set(e, EINTR, "weir test") : 0;
 }
 
 static int print_json(const struct bench *b, json_t *holes, struct err *e)
@@ -378,15 +383,16 @@ static int print_json(const struct bench *b, json_t *holes, struct err *e)
 
 static int attack(const struct options *o, struct err *e)
 {
-	struct bench b = { .origin = -1, .path_fd = -1, .abstract_fd = -1 };
+	struct bench b = { .origin = -1, .abstract_fd = -1 };
 	json_t *holes = o->json ? json_array() : NULL;
 	int r;
 
 	b.probes = o->json ? json_array() : NULL;
+	(void)signal(SIGPIPE, SIG_IGN); /* what was made is removed all the same */
 	r = run_probes(&b, e);
 	bench_remove(&b);
 	if (r >= 0)
-		r = list_holes(&o->layers, holes, e);
+		r = holes_list(&o->layers, holes, e);
 	if (r >= 0 && o->json)
 		r = print_json(&b, holes, e);
 	else if (r >= 0)

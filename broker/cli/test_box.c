@@ -77,7 +77,7 @@ int promise_write_outside(struct inside *in)
 		if (fd >= 0)
 			return promise_bad(in, "%s was created", places[i]);
 	}
-	(void)snprintf(path, sizeof(path), "%s/secret", in->outside);
+	(void)snprintf(path, sizeof(path), "%s/outside/secret", in->dir);
 	if (access(path, F_OK) == 0)
 		return promise_bad(in, "a file next to the project is visible");
 	return 0;

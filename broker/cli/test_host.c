@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/test_host.c - the host's side of weir test: what must stay out of reach, and sandboxes.
- * Makes a directory, a listener on loopback and unix sockets, all of which go when the test ends. */
+ * Makes a directory, a listener on loopback and an abstract socket, all of which go when the test ends,
+ * by ^C too. The sandboxes' audit log lies in that directory, not in the user's own. */
 #include "broker/cli/test_host.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -27,6 +29,8 @@
 #include "common/scope.h"
 
 #define SILENT_MS 120000 /* longest wait for a line of a sandbox */
+
+static volatile sig_atomic_t interrupted;
 
 /* ---- the report ---- */
 
@@ -121,18 +125,17 @@ static int start_origin(struct bench *b, struct err *e)
 	return 0;
 }
 
-/* A unix socket of the host, under a path or an abstract name. Return: listener, or -errno */
-static int unix_listener(const char *name, bool abstract)
+/* Return: listener, or -errno */
+static int abstract_listener(const char *name)
 {
 	SCOPED_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	size_t at = abstract ? 1 : 0;
 
 	if (fd < 0)
 		return -errno;
-	(void)memcpy(un.sun_path + at, name, strlen(name));
+	(void)memcpy(un.sun_path + 1, name, strlen(name));
 	if (bind(fd, (struct sockaddr *)&un,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + at + strlen(name))) < 0 ||
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) < 0 ||
 	    listen(fd, 4) < 0)
 		return -errno;
 	return take_fd(&fd);
@@ -147,8 +150,8 @@ static int file_make(const char *path, struct err *e)
 
 /* Below the bench's directory, parents first. A name that ends in '/' is a directory. */
 static const char *const places[] = {
-	"project/", "project/.git/", "project/.git/hooks/", "project/.git/config",
-	"outside/", "outside/secret"
+	"project/",	  "project/.git/", "project/.git/hooks/", "project/.git/config", "outside/",
+	"outside/secret", "state/"
 };
 
 static int places_make(struct bench *b, struct err *e)
@@ -163,8 +166,7 @@ static int places_make(struct bench *b, struct err *e)
 		return r;
 	}
 	(void)snprintf(b->project, sizeof(b->project), "%s/project", b->dir);
-	(void)snprintf(b->outside, sizeof(b->outside), "%s/outside", b->dir);
-	(void)snprintf(b->unix_path, sizeof(b->unix_path), "%s/outside/socket", b->dir);
+	(void)snprintf(b->state, sizeof(b->state), "%s/state", b->dir);
 	(void)snprintf(b->abstract, sizeof(b->abstract), "weir-test-%d", getpid());
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
 		(void)snprintf(path, sizeof(path), "%s/%s", b->dir, places[i]);
@@ -176,11 +178,20 @@ static int places_make(struct bench *b, struct err *e)
 	return r;
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st;
+	(void)kind;
+	if (at->level > 0)
+		(void)remove(path);
+	return 0;
+}
+
 static void places_remove(const struct bench *b)
 {
 	char path[128];
 
-	(void)unlink(b->unix_path);
+	(void)nftw(b->state, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	for (size_t i = ARRAY_LEN(places); i-- > 0;) {
 		size_t len = (size_t)snprintf(path, sizeof(path), "%s/%s", b->dir, places[i]);
 
@@ -192,16 +203,33 @@ static void places_remove(const struct bench *b)
 	(void)rmdir(b->dir);
 }
 
+static void on_signal(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+bool bench_interrupted(void)
+{
+	return interrupted;
+}
+
 int bench_make(struct bench *b, struct err *e)
 {
+	static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
+	struct sigaction act = { .sa_handler = on_signal };
 	int r = places_make(b, e);
 
+	sockets_none(&b->sockets);
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+		(void)sigaction(signals[i], &act, NULL);
 	if (r < 0 || (r = start_origin(b, e)) < 0)
 		return r;
-	b->path_fd = unix_listener(b->unix_path, false);
-	b->abstract_fd = unix_listener(b->abstract, true);
-	r = b->path_fd < 0 ? b->path_fd : b->abstract_fd;
-	return r < 0 ? err_set(e, -r, "make a unix socket to attack") : 0;
+	b->bases = (struct socket_bases){ .bench = b->dir,
+					  .home = getenv("HOME"),
+					  .runtime = getenv("XDG_RUNTIME_DIR") };
+	b->abstract_fd = abstract_listener(b->abstract);
+	return b->abstract_fd < 0 ? err_set(e, -b->abstract_fd, "make a unix socket to attack") : 0;
 }
 
 void bench_remove(struct bench *b)
@@ -210,29 +238,33 @@ void bench_remove(struct bench *b)
 		(void)kill(b->origin, SIGKILL);
 		(void)run_wait(b->origin);
 	}
-	scope_close(&b->path_fd);
 	scope_close(&b->abstract_fd);
-	if (b->dir[0])
-		places_remove(b);
+	if (!b->dir[0])
+		return;
+	sockets_remove(&b->sockets, &b->bases);
+	places_remove(b);
 }
 
 /* ---- sandboxes ---- */
 
 __attribute__((noreturn)) static void child(const struct bench *b, const char *const *words,
-					    int (*before)(void), const int ends[3])
+					    int (*before)(void), const int ends[4])
 {
 	const int stray = ends[2] >= 0 ? ends[2] : socket(AF_UNIX, SOCK_STREAM, 0);
 	char *argv[RUN_WORDS_MAX] = { NULL };
 
+	(void)signal(SIGPIPE, SIG_DFL);
 	for (size_t i = 0; i < ARRAY_LEN(argv) - 1 && words[i]; i++)
 		argv[i] = strdup(words[i]);
 	if (dup2(ends[0], STDOUT_FILENO) < 0 ||
+	    dup2(ends[3] >= 0 ? ends[3] : open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO) <
+		    0 ||
 	    (ends[1] >= 0 && dup2(ends[1], STDERR_FILENO) < 0) || dup2(stray, RUN_STRAY_FD) < 0 ||
 	    setenv("AWS_SECRET_ACCESS_KEY", TEST_SECRET, 1) < 0 ||
 	    setenv("EDITOR", "ed --token=" TEST_SECRET, 1) < 0 ||
-	    setenv("XDG_CACHE_HOME", "/dev/null", 1) <
-		    0 || /* leaves no cache of a project that goes */
-	    chdir(b->project) < 0 ||
+	    setenv("XDG_STATE_HOME", b->state, 1) < 0 ||
+	    /* leaves no cache of a project that goes */
+	    setenv("XDG_CACHE_HOME", "/dev/null", 1) < 0 || chdir(b->project) < 0 ||
 	    (before && before() < 0))
 		_exit(EXIT_WEIR);
 	(void)execv("/proc/self/exe", argv);
@@ -242,11 +274,11 @@ __attribute__((noreturn)) static void child(const struct bench *b, const char *c
 int run_start(const struct bench *b, const char *const *words, unsigned want, int (*before)(void),
 	      struct started *s)
 {
-	const bool wanted[3] = { true, want & RUN_ERR, want & RUN_STATUS };
-	int *const mine[3] = { &s->out, &s->err, &s->status };
-	int ends[3] = { -1, -1, -1 }, r = 0;
+	const bool wanted[4] = { true, want & RUN_ERR, want & RUN_STATUS, want & RUN_IN };
+	int *const mine[4] = { &s->out, &s->err, &s->status, &s->in };
+	int ends[4] = { -1, -1, -1, -1 }, r = interrupted ? -EINTR : 0;
 
-	*s = (struct started){ .pid = -1, .out = -1, .err = -1, .status = -1 };
+	*s = (struct started){ .pid = -1, .out = -1, .err = -1, .status = -1, .in = -1 };
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(ends); i++) {
 		int p[2];
 
@@ -255,7 +287,7 @@ int run_start(const struct bench *b, const char *const *words, unsigned want, in
 		if (pipe2(p, O_CLOEXEC) < 0)
 			r = -errno;
 		else
-			(void)(*mine[i] = p[0], ends[i] = p[1]);
+			(void)(*mine[i] = p[i == 3], ends[i] = p[i != 3]);
 	}
 	s->pid = r == 0 ? fork() : -1;
 	if (s->pid == 0)
@@ -274,6 +306,7 @@ void run_close(struct started *s)
 	scope_close(&s->out);
 	scope_close(&s->err);
 	scope_close(&s->status);
+	scope_close(&s->in);
 }
 
 int run_line(int fd, char *buf, size_t room)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "broker/cli/test_sockets.h"
 #include "common/err.h"
 
 #define RUN_WORDS_MAX 32
@@ -16,9 +17,11 @@
 
 /** struct bench - what must stay out of reach of a sandbox, and how the attempts went so far */
 struct bench {
-	char dir[64], project[80], outside[80], unix_path[96], abstract[64];
-	int path_fd, abstract_fd; /* sockets that listen there */
-	uint16_t port;		  /* of an origin on 127.0.0.1 */
+	char dir[64], project[80], state[80], abstract[64];
+	struct socket_bases bases;
+	struct socket_made sockets; /* of the sandbox that runs now */
+	int abstract_fd;	    /* a socket that listens there */
+	uint16_t port;		    /* of an origin on 127.0.0.1 */
 	pid_t origin;
 	unsigned passed, failed;
 	json_t *probes; /* --json: the report so far; else NULL, and lines go to stdout */
@@ -29,6 +32,8 @@ struct bench {
  * descriptors and pid */
 int bench_make(struct bench *b, struct err *e);
 void bench_remove(struct bench *b);
+/** bench_interrupted() - ^C and its like: nothing more is started, what was made is to be removed */
+bool bench_interrupted(void);
 /** bench_report() - one attempt, as a probe tells it: "ok NAME" or "fail NAME: DETAIL" */
 void bench_report(struct bench *b, const char *state, const char *line);
 /** bench_says() - the same in pieces; @fmt: the detail of a failure */
@@ -38,14 +43,14 @@ void bench_says(struct bench *b, const char *state, bool ok, const char *name, c
 /** struct started - a weir run that goes on; descriptors of pipes, -1: none */
 struct started {
 	pid_t pid;
-	int out, err, status;
+	int out, err, status, in;
 };
-enum { RUN_ERR = 1, RUN_STATUS = 2 };
+enum { RUN_ERR = 1, RUN_STATUS = 2, RUN_IN = 4 };
 
 /**
  * run_start() - start this program as `weir WORDS…` in the bench's project
  * @words:  NULL-terminated, fewer than RUN_WORDS_MAX
- * @want:   RUN_ERR: stderr on a pipe. RUN_STATUS: RUN_STRAY_FD is a pipe, for --status-fd; else it is
+ * @want:   RUN_ERR: stderr on a pipe. RUN_IN: stdin too, else /dev/null. RUN_STATUS: RUN_STRAY_FD is a pipe, for --status-fd; else it is
  *	    a socket that nobody asked for
  * @before: called in the child first; NULL for none
  *

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "broker/cli/test_promise.h"
@@ -33,6 +34,7 @@ enum {
 	IN_SCOPED = 16, /* network allow where the kernel can scope abstract sockets */
 	IN_ALL = 15,
 	IN_ROUTE = 32, /* network allowlist, route transparent */
+	IN_UNIX = 64,  /* where the kernel can close the sockets that lie in the project */
 };
 
 static const struct {
@@ -57,7 +59,10 @@ static const struct {
 	{ IN_CUT | IN_ROUTE, "LAN address dead", promise_lan },
 	{ IN_CUT | IN_ROUTE, "metadata address dead", promise_metadata },
 	{ IN_CUT | IN_ROUTE | IN_SCOPED, "abstract socket of the host dead", promise_abstract },
-	{ IN_ALL, "unix socket of the host dead", promise_unix },
+	{ IN_ALL | IN_ROUTE, "unix socket of the host dead", promise_unix },
+	{ IN_ALL | IN_ROUTE, "unix socket made after the launch dead", promise_unix_later },
+	{ IN_ALL | IN_ROUTE, "unix socket moved into place later dead", promise_unix_moved },
+	{ IN_UNIX, "unix sockets of the host in the project dead", promise_unix_project },
 	{ IN_ALL, "vsock refused", promise_vsock },
 	{ IN_ALL, "raw and packet sockets refused", promise_raw },
 	{ IN_ALL, "other socket families refused", promise_families },
@@ -78,17 +83,19 @@ static const struct {
 	{ IN_ALL, "pid 1 closed, and not the parent", promise_pid1 },
 };
 
-static unsigned state_bit(const char *word)
+static unsigned state_bits(const char *word)
 {
+	const unsigned unix_too = lock_landlock_abi() >= LOCK_ABI_UNIX ? IN_UNIX : 0;
+
 	if (str_eq(word, "deny"))
-		return IN_DENY;
+		return IN_DENY | unix_too;
 	if (str_eq(word, "view host"))
-		return IN_HOST;
+		return IN_HOST | unix_too;
 	if (str_eq(word, "allowlist"))
-		return IN_LIST;
+		return IN_LIST | unix_too;
 	if (str_eq(word, "transparent"))
-		return IN_ROUTE;
-	return IN_ALLOW | (lock_landlock_abi() >= 6 ? IN_SCOPED : 0);
+		return IN_ROUTE | unix_too;
+	return IN_ALLOW | unix_too | (lock_landlock_abi() >= 6 ? IN_SCOPED : 0);
 }
 
 int test_inside(int argc, char **argv)
@@ -104,11 +111,13 @@ int test_inside(int argc, char **argv)
 	}
 	if (argc != 5 || num_port(argv[1], strlen(argv[1]), &in.port) < 0)
 		return 1;
-	in.unix_path = argv[2];
+	in.dir = argv[2];
 	in.abstract = argv[3];
-	in.outside = argv[4];
+	in.bases = (struct socket_bases){ .bench = argv[2],
+					  .home = getenv("HOME"),
+					  .runtime = argv[4][0] ? argv[4] : NULL };
 	for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
-		if (!(probes[i].states & state_bit(argv[0])))
+		if (!(probes[i].states & state_bits(argv[0])))
 			continue;
 		if (probes[i].run(&in) < 0)
 			(void)printf("fail %s: %s\n", probes[i].name, in.detail);

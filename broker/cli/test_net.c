@@ -245,31 +245,57 @@ int promise_metadata(struct inside *in)
 	return dead(in, "169.254.169.254", 80);
 }
 
-static int unix_dead(struct inside *in, const char *name, bool abstract)
+static int unix_dead(struct inside *in, enum socket_when when, bool project)
 {
-	SCOPED_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	size_t n = strlen(name), at = abstract ? 1 : 0;
+	const char *path = sockets_reached(&in->bases, when, project);
 
-	if (fd < 0)
-		return promise_bad(in, "cannot make a unix socket: %s", strerror(errno));
-	if (at + n >= sizeof(un.sun_path))
-		return promise_bad(in, "the socket's name is too long");
-	(void)memcpy(un.sun_path + at, name, n);
-	if (connect(fd, (struct sockaddr *)&un,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + at + n)) == 0)
-		return promise_bad(in, "connected");
-	return 0;
+	return path ? promise_bad(in, "connected to %s", path) : 0;
 }
 
 int promise_unix(struct inside *in)
 {
-	return unix_dead(in, in->unix_path, false);
+	return unix_dead(in, SOCKET_BEFORE, false);
+}
+
+/* The host makes them while this one waits: they are younger than the sandbox. */
+int promise_unix_later(struct inside *in)
+{
+	char byte;
+
+	(void)puts(TEST_SOCKETS_WAIT);
+	if (fflush(stdout) != 0 || read_some(STDIN_FILENO, &byte, 1, WAIT_MS) != 1)
+		return promise_bad(in, "weir test made none");
+	return unix_dead(in, SOCKET_LATER, false);
+}
+
+int promise_unix_moved(struct inside *in)
+{
+	return unix_dead(in, SOCKET_MOVED, false);
+}
+
+int promise_unix_project(struct inside *in)
+{
+	for (enum socket_when w = SOCKET_BEFORE; w < SOCKET_WHEN_COUNT; w++)
+		if (unix_dead(in, w, true) < 0)
+			return -1;
+	return 0;
 }
 
 int promise_abstract(struct inside *in)
 {
-	return unix_dead(in, in->abstract, true);
+	SCOPED_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	size_t n = strlen(in->abstract);
+
+	if (fd < 0)
+		return promise_bad(in, "cannot make a unix socket: %s", strerror(errno));
+	if (1 + n >= sizeof(un.sun_path))
+		return promise_bad(in, "the socket's name is too long");
+	(void)memcpy(un.sun_path + 1, in->abstract, n);
+	if (connect(fd, (struct sockaddr *)&un,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) == 0)
+		return promise_bad(in, "connected");
+	return 0;
 }
 
 /* What the policy names by no rule of its own, the proxy reaches for nobody. */

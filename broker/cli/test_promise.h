@@ -5,14 +5,16 @@
 
 #include <stdint.h>
 
+#include "broker/cli/test_sockets.h"
 #include "common/err.h"
 
 #define PROMISE_DETAIL_MAX 200
 
 /** struct inside - what the host's side made to be attacked, and what a probe saw */
 struct inside {
-	uint16_t port; /* of the origin on the host's loopback */
-	const char *unix_path, *abstract, *outside;
+	uint16_t port;		    /* of the origin on the host's loopback */
+	const char *dir, *abstract; /* the bench's directory */
+	struct socket_bases bases;  /* of the sockets */
 	char detail[PROMISE_DETAIL_MAX];
 };
 
@@ -33,6 +35,9 @@ int promise_loopback(struct inside *in);
 int promise_lan(struct inside *in);
 int promise_metadata(struct inside *in);
 int promise_unix(struct inside *in);
+int promise_unix_later(struct inside *in); /* first has the host make them */
+int promise_unix_moved(struct inside *in);
+int promise_unix_project(struct inside *in);
 int promise_abstract(struct inside *in);
 int promise_host_network(struct inside *in); /* in network allow it is there */
 

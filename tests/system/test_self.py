@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: ISC
 """weir test: passes here, and each probe fails where build/test/weir leaves its protection out."""
+import fcntl
 import json
+import os
+import signal
+import socket
 
 import pytest
 
 from test_policy_commands import check, schema
+from world import wait_until
 
 STATES = ("deny", "allowlist", "allow")
 ROUTE = "routes, addresses and packet rules closed"
@@ -29,7 +34,7 @@ def test_h29_every_promise_is_tried_in_every_state_and_holds(world):
                      "abstract socket"):
             assert any(s == state and word in n for s, n in names), (state, word)
     for state in STATES:
-        for word in ("unix socket", "vsock", "raw", "write outside", "credentials", "no capability", "TIOCSTI",
+        for word in ("unix socket of", "unix socket made after", "unix socket moved", "vsock", "raw", "write outside", "credentials", "no capability", "TIOCSTI",
                      "no host process", "hook"):
             assert any(s == state and word in n for s, n in names), (state, word)
     for name in ("allowed host reached, tunnel, bytes intact", "denied host refused with 403",
@@ -39,8 +44,52 @@ def test_h29_every_promise_is_tried_in_every_state_and_holds(world):
     for word in ("allowed name has", "stands for no name", "datagram", ROUTE):
         assert any(s == "transparent" and word in n for s, n in names), word
     world.assert_clean()
-    left = [p for p in world.path("/tmp").iterdir() if p.name.startswith("weir-test-")]
-    assert left == []
+    assert leavings(world) == []
+
+
+def leavings(world):
+    places = [world.path("/tmp"), world.path(world.home), world.path(world.runtime)]
+    return [p for d in places for p in d.iterdir() if "weir-test-" in p.name]
+
+
+def test_what_it_does_is_in_no_log_of_the_user(world):
+    state = f"{world.home}/.local/state-own"
+    r = world.run("--", "true", state=state).ok()
+    before = r.audit
+    attack(world, state=state)
+    assert r.audit == before and before
+
+
+def test_an_interrupted_test_removes_what_it_made(world):
+    """In each place that it makes something in, while the probes inside are at work"""
+    r, w = os.pipe()
+    fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 4096)    # it cannot end before somebody reads
+    with world.spawn("test", stdout=w) as p:
+        os.close(w)
+        wait_until(lambda: len({x.parent for x in leavings(world)}) == 3, text="sockets in three places")
+        os.kill(p.pid, signal.SIGINT)
+        with open(r, "rb") as f:
+            f.read()
+        done = p.finish(timeout=60)
+    assert done.status == 125, done
+    assert done.errtext == "weir: weir test: Interrupted system call\n", done
+    assert leavings(world) == []
+    world.assert_clean()
+
+
+def test_a_socket_where_the_command_may_write_is_a_hole_where_the_kernel_closes_none(world):
+    d, w = world.project(), world.mkdir(f"{world.home}/shared")
+    socks = []
+    for path in (f"{d}/s", f"{w}/s"):
+        socks.append(socket.socket(socket.AF_UNIX))
+        socks[-1].bind(str(world.path(path)))
+        os.chown(world.path(path), world.uid, world.gid)
+    got, names = attack(world, "-w", w, cwd=d)
+    closed = ("deny", "unix sockets of the host in the project dead") in names
+    holes = [h["text"] for h in got["holes"] if h["file"] == "kernel"]
+    assert sorted(holes) == ([] if closed else [f"socket {w}/s can be reached", "socket s can be reached"])
+    for s in socks:
+        s.close()
 
 
 KERNEL = ["vsock refused", "other socket families refused", "no new user namespace",
