@@ -3,6 +3,7 @@
 control on one, as a person would have it."""
 import os
 import re
+import termios
 
 import pexpect
 
@@ -68,6 +69,14 @@ class Shell(Terminal):
         self.see(b"\r\n")
         self.see(PROMPT)
         return self.before
+
+    def fg(self, shown):
+        """Bring the job back; its keys may be typed when weir, not the shell, has set the modes: what
+        is typed before is echoed by this terminal as well, and in whose modes is chance"""
+        self.line("fg")
+        m = self.see(shown)
+        wait_until(lambda: not termios.tcgetattr(self.child_fd)[1] & termios.OPOST, 10, "raw mode")
+        return m
 
     def modes(self):
         return self.do("stty -g").strip()
