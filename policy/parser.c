@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: ISC */
-/* policy/parser.c - words to lines: one function a keyword, one table that names them all.
+/* policy/parser.c - words to lines: one table that names all keywords; the rules and include here,
+ * what is inside in parse_inside.c, settings in parse_settings.c.
  * Believes nothing about the text. What this version does not enforce is an error by name, never a
  * line that is passed over. Decides nothing between lines: that is merge.c. */
-#include "policy/internal.h"
+#include "policy/parser.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/err.h"
-#include "common/num.h"
 #include "common/scope.h"
 #include "common/words.h"
 
-struct parser {
-	struct policy *p;
-	struct place at;
-	const struct word *w; /* w[0] is the keyword */
-	size_t n;
-	struct err *e;
-};
-
-static int say(const struct parser *ps, size_t i, const char *expected)
+int parser_say(const struct parser *ps, size_t i, const char *expected)
 {
 	return place_error(&ps->at, ps->w[i].column, ps->e, "'%s': expected %s", ps->w[i].s,
 			   expected);
@@ -36,7 +26,7 @@ static int unsupported(const struct parser *ps, size_t i)
 }
 
 /* @words: what stands here, NULL-terminated. Return: the index in @words, or -EINVAL */
-static int choose(const struct parser *ps, size_t i, const char *const *words, const char *expected)
+int parser_choose(const struct parser *ps, size_t i, const char *const *words, const char *expected)
 {
 	const char *near;
 
@@ -44,21 +34,20 @@ static int choose(const struct parser *ps, size_t i, const char *const *words, c
 		if (str_eq(ps->w[i].s, words[k]))
 			return k;
 	near = nearest_word(ps->w[i].s, words);
-	(void)say(ps, i, expected);
+	(void)parser_say(ps, i, expected);
 	return near ? err_fix(ps->e, "did you mean '%s'?", near) : -EINVAL;
 }
 
-static int words_between(const struct parser *ps, size_t least, size_t most, const char *expected)
+int parser_words(const struct parser *ps, size_t least, size_t most, const char *expected)
 {
 	if (ps->n < least)
 		return place_error(&ps->at, ps->w[ps->n - 1].column, ps->e,
 				   "'%s' ends too early: expected %s", ps->w[ps->n - 1].s,
 				   expected);
 	if (ps->n > most)
-		return say(ps, most, "the end of the line");
+		return parser_say(ps, most, "the end of the line");
 	return 0;
 }
-
 /* ---- rules ---- */
 
 static int suffix_words(struct parser *ps, struct policy_rule *r)
@@ -67,8 +56,8 @@ static int suffix_words(struct parser *ps, struct policy_rule *r)
 
 	for (size_t i = 2; i < ps->n; i++) {
 		if (r->verdict == POLICY_DENY)
-			return say(ps, i, "the end of the line after the target of deny");
-		switch (choose(ps, i, words, "private, no-sni or the end of the line")) {
+			return parser_say(ps, i, "the end of the line after the target of deny");
+		switch (parser_choose(ps, i, words, "private, no-sni or the end of the line")) {
 		case 0:
 			r->is_private = true;
 			break;
@@ -85,8 +74,8 @@ static int suffix_words(struct parser *ps, struct policy_rule *r)
 static int parse_rule(struct parser *ps, struct line *l)
 {
 	struct policy_rule *r = &l->u.rule;
-	int err = words_between(ps, 2, POLICY_WORDS_MAX,
-				"a target, such as pypi.org or .ebi.ac.uk:443");
+	int err = parser_words(ps, 2, POLICY_WORDS_MAX,
+			       "a target, such as pypi.org or .ebi.ac.uk:443");
 
 	if (err < 0)
 		return err;
@@ -104,7 +93,7 @@ static int parse_include(struct parser *ps, struct line *l)
 	const char *names[32] = { NULL };
 	size_t n = 0;
 	const char *near;
-	int err = words_between(ps, 2, 2, "the name of a preset");
+	int err = parser_words(ps, 2, 2, "the name of a preset");
 
 	if (err < 0)
 		return err;
@@ -119,431 +108,6 @@ static int parse_include(struct parser *ps, struct line *l)
 			  "'%s' is not a preset: weir policy presets lists them", ps->w[1].s);
 	return near ? err_fix(ps->e, "did you mean '%s'?", near) : -EINVAL;
 }
-
-/* ---- paths ---- */
-
-static bool name_start(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static size_t name_length(const char *s)
-{
-	size_t n = 0;
-
-	while (name_start(s[n]) || (n > 0 && s[n] >= '0' && s[n] <= '9'))
-		n++;
-	return n;
-}
-
-static const char *env_value(const struct policy_context *c, const char *name, size_t len)
-{
-	for (char *const *v = c->environ; v && *v; v++)
-		if (strncmp(*v, name, len) == 0 && (*v)[len] == '=')
-			return *v + len + 1;
-	return NULL;
-}
-
-/* "$NAME…" and "${NAME}…". Return: 1 with @value and @rest, 0 unset, -EINVAL */
-static int variable(struct parser *ps, size_t i, const char **value, const char **rest)
-{
-	const char *s = ps->w[i].s + 1;
-	bool brace = *s == '{';
-	size_t n = name_length(s += brace);
-
-	if (n == 0 || (brace && s[n] != '}'))
-		return say(ps, i, "$NAME or ${NAME} at the start of a path");
-	*value = env_value(&ps->p->ctx, s, n);
-	*rest = s + n + brace;
-	if (*value && **value)
-		return 1;
-	if (ps->at.line == 0)
-		return place_error(&ps->at, 0, ps->e, "'%s': $%.*s is not set", ps->w[i].s, (int)n,
-				   s);
-	return 0;
-}
-
-/* What stands in front of a relative path. NULL with @e: there is nothing it may be relative to */
-static const char *path_base(struct parser *ps, size_t i)
-{
-	const char *base = ps->at.layer == LAYER_PROJECT ? ps->p->ctx.project : ps->p->ctx.cwd;
-
-	if (ps->at.layer == LAYER_ADMIN || ps->at.layer == LAYER_BUILTIN || !base) {
-		(void)say(ps, i, "a path that begins with /, ~ or $NAME");
-		return NULL;
-	}
-	return base;
-}
-
-/* Return: 1 with @out absolute, 0 when its variable is unset, or an error */
-static int path_word(struct parser *ps, size_t i, char **out)
-{
-	const char *front = "", *mid = "", *s = ps->w[i].s;
-	char path[PATH_MAX];
-	int n, r;
-
-	if (*s == '\0')
-		return say(ps, i, "a path");
-	if (*s == '~') {
-		if (s[1] != '\0' && s[1] != '/')
-			return say(ps, i, "~ or ~/PATH: the homes of others are not known");
-		front = ps->p->ctx.home;
-		if (!front)
-			return say(ps, i, "a path without ~: your home directory is not known");
-		s++;
-	} else if (*s == '$') {
-		r = variable(ps, i, &front, &s);
-		if (r <= 0)
-			return r;
-	}
-	if ((*front ? *front : *s) != '/') {
-		mid = front;
-		front = path_base(ps, i);
-		if (!front)
-			return -EINVAL;
-		n = snprintf(path, sizeof(path), "%s/%s%s", front, mid, s);
-	} else {
-		n = snprintf(path, sizeof(path), "%s%s", front, s);
-	}
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return place_error(&ps->at, ps->w[i].column, ps->e,
-				   "the path is longer than %u bytes", PATH_MAX - 1);
-	*out = arena_str(&ps->p->arena, path, (size_t)n);
-	return *out ? 1 : -ENOMEM;
-}
-
-static const enum policy_grant_kind grant_kinds[KEY_COUNT] = {
-	[KEY_READ] = GRANT_READ,     [KEY_WRITE] = GRANT_WRITE,	  [KEY_HIDE] = GRANT_HIDE,
-	[KEY_SOCKET] = GRANT_SOCKET, [KEY_DEVICE] = GRANT_DEVICE,
-};
-
-static int parse_grant(struct parser *ps, struct line *l)
-{
-	struct policy_grant *g = &l->u.grant;
-	int r = l->key == KEY_HIDE ? words_between(ps, 2, 3, "a path, then strict or nothing")
-				   : words_between(ps, 2, 2, "a path");
-
-	if (r < 0)
-		return r;
-	if (ps->n == 3 && !str_eq(ps->w[2].s, "strict"))
-		return say(ps, 2, "strict, or the end of the line");
-	g->strict = ps->n == 3;
-	g->kind = grant_kinds[l->key];
-	g->force = str_eq(ps->w[0].s, "write!");
-	g->origin = &l->origin;
-	r = path_word(ps, 1, &g->path);
-	if (r < 0)
-		return r;
-	g->inactive = r == 0;
-	if (g->inactive)
-		g->path = arena_str(&ps->p->arena, ps->w[1].s, ps->w[1].len);
-	return g->path ? 0 : -ENOMEM;
-}
-
-static int parse_device(struct parser *ps, struct line *l)
-{
-	struct policy_grant *g = &l->u.grant;
-
-	if (ps->n != 2 || !str_eq(ps->w[1].s, "gpu"))
-		return parse_grant(ps, l);
-	g->kind = GRANT_DEVICE;
-	g->origin = &l->origin;
-	g->path = arena_str(&ps->p->arena, ps->w[1].s, ps->w[1].len);
-	return g->path ? 0 : -ENOMEM;
-}
-
-/* A name below the home directory: "~/" in front of it says nothing more. */
-static int parse_dotfile(struct parser *ps, struct line *l)
-{
-	static const char expected[] = "a file below the home directory, such as .config/tool.toml";
-	struct policy_grant *g = &l->u.grant;
-	const char *s;
-	int r = words_between(ps, 2, 2, expected);
-
-	if (r < 0)
-		return r;
-	s = ps->w[1].s;
-	if (s[0] == '~' && s[1] == '/')
-		s += 2;
-	if (*s == '\0' || *s == '/' || *s == '~' || *s == '$')
-		return say(ps, 1, expected);
-	for (const char *c = s; c; c = strchr(c, '/') ? strchr(c, '/') + 1 : NULL) {
-		size_t n = strcspn(c, "/");
-
-		if (n == 0 || (n == 1 && c[0] == '.') || (n == 2 && c[0] == '.' && c[1] == '.'))
-			return say(ps, 1, expected);
-	}
-	g->kind = GRANT_DOTFILE;
-	g->origin = &l->origin;
-	g->path = arena_str(&ps->p->arena, s, strlen(s));
-	return g->path ? 0 : -ENOMEM;
-}
-
-/* ---- environment ---- */
-
-static int parse_env(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = { "keep", "set", NULL };
-	struct policy_env *v = &l->u.env;
-	const char *s;
-	size_t n;
-	int r = words_between(ps, 3, 3, "keep NAME or set NAME=VALUE");
-
-	if (r < 0)
-		return r;
-	r = choose(ps, 1, words, "keep NAME or set NAME=VALUE");
-	if (r < 0)
-		return r;
-	v->set = r == 1;
-	v->origin = &l->origin;
-	s = ps->w[2].s;
-	n = name_length(s);
-	if (n == 0 || s[n] != (v->set ? '=' : '\0'))
-		return say(ps, 2, v->set ? "NAME=VALUE" : "the name of a variable");
-	v->name = arena_str(&ps->p->arena, s, n);
-	if (v->set)
-		v->value = arena_str(&ps->p->arena, s + n + 1, ps->w[2].len - n - 1);
-	return v->name && (v->value || !v->set) ? 0 : -ENOMEM;
-}
-
-/* ---- settings ---- */
-
-static int set_to(struct line *l, enum setting what, unsigned number)
-{
-	l->u.set.what = what;
-	l->u.set.number = number;
-	return 0;
-}
-
-static int set_choice(struct parser *ps, struct line *l, enum setting what,
-		      const char *const *words, const char *expected)
-{
-	int r = words_between(ps, 2, 2, expected);
-
-	if (r < 0)
-		return r;
-	r = choose(ps, 1, words, expected);
-	if (r < 0)
-		return r;
-	l->u.set.word = words[r];
-	return set_to(l, what, (unsigned)r);
-}
-
-static int parse_network(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = { [NETWORK_DENY] = "deny",
-					     [NETWORK_ALLOWLIST] = "allowlist",
-					     [NETWORK_ALLOW] = "allow",
-					     NULL };
-
-	if (ps->at.layer == LAYER_PROJECT && ps->n > 1 && str_eq(ps->w[1].s, words[NETWORK_ALLOW]))
-		return place_error(
-			&ps->at, ps->w[1].column, ps->e,
-			"'allow': a project's file may not take the network's bounds away");
-	return set_choice(ps, l, SET_NETWORK, words, "deny, allowlist or allow");
-}
-
-static int parse_route(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = { [ROUTE_PROXY] = "proxy",
-					     [ROUTE_TRANSPARENT] = "transparent",
-					     [ROUTE_BOTH] = "both",
-					     NULL };
-
-	return set_choice(ps, l, SET_ROUTE, words, "proxy, transparent or both");
-}
-
-static int parse_view(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = {
-		[VIEW_PROJECT] = "project", [VIEW_HOST] = "host", NULL
-	};
-
-	if (ps->at.layer == LAYER_PROJECT && ps->n > 1 && str_eq(ps->w[1].s, words[VIEW_HOST]))
-		return place_error(&ps->at, ps->w[1].column, ps->e,
-				   "'host': a project's file may not show more of the machine");
-	return set_choice(ps, l, SET_VIEW, words, "project or host");
-}
-
-static int parse_home(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = {
-		[HOME_PRIVATE] = "private", [HOME_KEEP] = "keep", NULL
-	};
-
-	return set_choice(ps, l, SET_HOME, words, "private or keep");
-}
-
-static int parse_cache(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = { [CACHE_KEEP] = "keep", [CACHE_OFF] = "off", NULL };
-
-	return set_choice(ps, l, SET_CACHE, words, "keep or off");
-}
-
-static int parse_nested(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = { "no", "yes", NULL };
-
-	return set_choice(ps, l, SET_NESTED, words, "yes or no");
-}
-
-static int parse_unavailable(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = { [UNAVAILABLE_ERROR] = "error",
-					     [UNAVAILABLE_WARN] = "warn",
-					     [UNAVAILABLE_ALLOW] = "allow",
-					     NULL };
-
-	if (ps->at.layer == LAYER_PROJECT)
-		return place_error(&ps->at, ps->w[0].column, ps->e,
-				   "'%s' may not stand in a project's file", ps->w[0].s);
-	return set_choice(ps, l, SET_ON_UNAVAILABLE, words, "error, warn or allow");
-}
-
-/* "512M", "2G", "1T": mebibytes. Return: 0, or -EINVAL */
-static int size_mib(const struct word *w, uint64_t *mib)
-{
-	static const char units[] = "MGT";
-	const char *unit = w->len > 1 ? strchr(units, w->s[w->len - 1]) : NULL;
-	uint64_t n;
-
-	if (!unit || !*unit || num_u64_n(w->s, w->len - 1, 1, 1 << 20, &n) < 0)
-		return str_eq(w->s, "0") ? (*mib = 0, 0) : -EINVAL;
-	*mib = n << (10 * (unit - units));
-	return *mib <= UINT_MAX ? 0 : -EINVAL;
-}
-
-/* "2", "0.5", "1.25": hundredths of a processor. Return: 0, or -EINVAL */
-static int cpu_percent(const struct word *w, uint64_t *percent)
-{
-	size_t whole = strcspn(w->s, "."), part = w->len > whole ? w->len - whole - 1 : 0;
-	uint64_t n, tenths = 0;
-
-	if (num_u64_n(w->s, whole, 0, 4096, &n) < 0 || (w->len > whole && part == 0) || part > 2)
-		return -EINVAL;
-	for (size_t i = 0; i < 2; i++) {
-		char c = i < part ? w->s[whole + 1 + i] : '0';
-
-		if (c < '0' || c > '9')
-			return -EINVAL;
-		tenths = tenths * 10 + (uint64_t)(c - '0');
-	}
-	*percent = n * 100 + tenths;
-	return 0;
-}
-
-static int limit_value(const struct word *w, enum setting what, uint64_t *v)
-{
-	if (what == SET_MEMORY)
-		return size_mib(w, v);
-	if (what == SET_CPU)
-		return cpu_percent(w, v);
-	if (what == SET_CONNECTIONS)
-		return num_u64(w->s, 1, 65536, v);
-	return num_u64(w->s, 0, what == SET_IDLE ? 604800 : 4194304 /* PID_MAX_LIMIT */, v);
-}
-
-static int parse_limit(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = { "connections", "idle", "pids", "memory", "cpu", NULL };
-	static const struct {
-		enum setting what;
-		const char *expected;
-	} values[] = {
-		{ SET_CONNECTIONS, "a number of connections from 1 to 65536" },
-		{ SET_IDLE, "a number of seconds from 1 to 604800, or 0 for no limit" },
-		{ SET_PIDS, "a number of processes from 1 to 4194304, or 0 for no limit" },
-		{ SET_MEMORY, "a size such as 512M or 2G, or 0 for no limit" },
-		{ SET_CPU, "a number of processors such as 2 or 0.5, or 0 for no limit" },
-	};
-	static const char expected[] = "connections, idle, pids, memory or cpu, and a number";
-	uint64_t v = 0;
-	int r = words_between(ps, 2, 3, expected);
-
-	if (r < 0 || (r = choose(ps, 1, words, expected)) < 0)
-		return r;
-	if (words_between(ps, 3, 3, values[r].expected) < 0)
-		return -EINVAL;
-	if (limit_value(&ps->w[2], values[r].what, &v) < 0)
-		return say(ps, 2, values[r].expected);
-	return set_to(l, values[r].what, (unsigned)v);
-}
-
-static int parse_ask_timeout(struct parser *ps, struct line *l)
-{
-	uint64_t v = 0;
-	int r = words_between(ps, 2, 2, "a number of seconds from 1 to 3600");
-
-	if (r < 0)
-		return r;
-	if (num_u64(ps->w[1].s, 1, 3600, &v) < 0)
-		return say(ps, 1, "a number of seconds from 1 to 3600");
-	return set_to(l, SET_ASK_TIMEOUT, (unsigned)v);
-}
-
-/* A word that is meant as a path shows it; any other is a typing error, not a file of that name. */
-static bool looks_like_path(const char *s)
-{
-	return strpbrk(s, "/.") || *s == '~' || *s == '$';
-}
-
-static int parse_audit_file(struct parser *ps, struct line *l)
-{
-	char *path = NULL;
-	int r = path_word(ps, 1, &path);
-
-	if (r == 0)
-		return say(ps, 1, "a path whose variable is set");
-	if (r < 0)
-		return r;
-	l->u.set.word = path;
-	return set_to(l, SET_AUDIT_SINK, AUDIT_FILE);
-}
-
-static int parse_audit(struct parser *ps, struct line *l)
-{
-	static const char *const words[] = { "off",	 "syslog", "journal",  "required",
-					     "optional", "client", "noclient", NULL };
-	static const enum policy_audit_sink sinks[] = { AUDIT_OFF, AUDIT_SYSLOG, AUDIT_JOURNAL };
-	static const char expected[] =
-		"off, syslog, journal, required, optional, client, noclient or the path of a file";
-	int r = words_between(ps, 2, 2, expected);
-
-	if (r < 0)
-		return r;
-	if (looks_like_path(ps->w[1].s))
-		return parse_audit_file(ps, l);
-	r = choose(ps, 1, words, expected);
-	if (r < 0)
-		return r;
-	l->u.set.word = words[r];
-	if (r < (int)ARRAY_LEN(sinks))
-		return set_to(l, SET_AUDIT_SINK, sinks[r]);
-	if (r < (int)ARRAY_LEN(sinks) + 2)
-		return set_to(l, SET_AUDIT_REQUIRED, r == ARRAY_LEN(sinks));
-	return set_to(l, SET_AUDIT_CLIENT, str_eq(words[r], "client"));
-}
-
-static int parse_upstream(struct parser *ps, struct line *l)
-{
-	int r = upstream_parse(ps->p, &ps->at, ps->w, ps->n, &l->u.set.upstream, ps->e);
-
-	if (r < 0)
-		return r;
-	l->origin.text = upstream_redact(&ps->p->arena, l->origin.text);
-	return l->origin.text ? set_to(l, SET_UPSTREAM, l->u.set.upstream->host != NULL) : -ENOMEM;
-}
-
-static int parse_forward(struct parser *ps, struct line *l)
-{
-	struct policy_forward *f = &l->u.forward;
-
-	f->kind = l->key == KEY_REACH ? FORWARD_REACH : FORWARD_PUBLISH;
-	f->rule = (struct policy_rule){ .verdict = POLICY_ALLOW, .origin = &l->origin };
-	return forward_parse(&ps->at, ps->w, ps->n, f, ps->e);
-}
-
 /* ---- the table ---- */
 
 static int parse_lock(struct parser *ps, struct line *l);
@@ -685,7 +249,7 @@ static int parse_words(struct parser *ps, const char *text, struct line **out)
 static int parse_lock(struct parser *ps, struct line *l)
 {
 	struct parser value = *ps;
-	int k, r = words_between(ps, 2, POLICY_WORDS_MAX, "a keyword to lock");
+	int k, r = parser_words(ps, 2, POLICY_WORDS_MAX, "a keyword to lock");
 
 	if (r < 0)
 		return r;
@@ -697,12 +261,13 @@ static int parse_lock(struct parser *ps, struct line *l)
 	if (k < 0)
 		return k;
 	if (k == KEY_LOCK)
-		return say(ps, 1, "a keyword other than lock");
+		return parser_say(ps, 1, "a keyword other than lock");
 	l->u.lock.key = (enum keyword)k;
 	if (ps->n == 2)
 		return 0;
 	if (!keywords[k].setting)
-		return say(ps, 2, "the end of the line: this keyword has no single value to lock");
+		return parser_say(ps, 2,
+				  "the end of the line: this keyword has no single value to lock");
 	value.w++;
 	value.n--;
 	k = parse_words(&value, l->origin.text + strlen("lock "), &l->u.lock.value);
