@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "audit_log.h"
+#include "audit_scan.h"
 #include "audit_show.h"
 #include "audit_verify.h"
 #include "broker/cli/layers.h"
@@ -129,17 +130,16 @@ static int logs_find(struct job *j, char **files, struct audit_logs *l, struct e
 
 /* ---- reading ---- */
 
+/* What the file holds goes out as it is: every byte of it has been looked at. */
 static int say(const struct job *j, const struct audit_reader *r, const json_t *o)
 {
 	char row[AUDIT_ROW_MAX];
 
 	if (j->json)
-		return fwrite(r->line, 1, r->len, stdout) == r->len && putchar('\n') != EOF ? 0
-											    : -EIO;
+		return fwrite_unlocked(r->line, 1, r->len + 1, stdout) == r->len + 1 ? 0 : -EIO;
 	return puts(audit_row(o, j->columns, row)) < 0 ? -EIO : 0;
 }
 
-/* A line of the file goes out as it is only when no byte of it can do harm. */
 static bool is_plain(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -149,18 +149,32 @@ static bool is_plain(const char *s, size_t len)
 	return true;
 }
 
+/* @o stays NULL where the line says enough without it. */
+static bool is_record(const struct audit_reader *r, struct audit_members *m, json_t **o)
+{
+	if (!r->whole)
+		return false;
+	if (audit_scan(r->line, r->len, m))
+		return true;
+	*o = is_plain(r->line, r->len) ? audit_line_parse(r->line, r->len) : NULL;
+	if (*o)
+		audit_members_of(*o, m);
+	return *o != NULL;
+}
+
 static int line_take(struct job *j, const struct audit_reader *r)
 {
+	struct audit_members m = { 0 };
 	json_t *o = NULL;
 	int n = 0;
 
-	if (r->whole && is_plain(r->line, r->len))
-		o = audit_line_parse(r->line, r->len);
-	if (!o) {
-		j->foreign++;
+	if (!is_record(r, &m, &o)) {
+		j->foreign += !r->is_rest;
 		return 0;
 	}
-	if (audit_is_wanted(&j->wanted, o)) {
+	if (audit_is_wanted(&j->wanted, &m)) {
+		if (!o && (j->sum || !j->json))
+			o = audit_line_parse(r->line, r->len);
 		if (j->sum)
 			audit_summary_add(j->sum, o);
 		else
@@ -215,6 +229,7 @@ static int dir_watch(const char *file)
 /* The files that follow the one with @ino, oldest first; all of them when it is gone. */
 static int later_read(struct job *j, ino_t ino, off_t from, struct audit_logs *now, struct err *e)
 {
+	const bool is_inside = j->reader.is_inside;
 	size_t at = now->n;
 	int r = 0;
 
@@ -225,6 +240,7 @@ static int later_read(struct job *j, ino_t ino, off_t from, struct audit_logs *n
 		bool is_known = i == at && from <= now->log[i].size; /* else it was shortened */
 
 		audit_reader_init(&j->reader, now->log[i].fd, is_known ? from : 0, -1);
+		j->reader.is_inside = is_known && is_inside;
 		r = lines_read(j, !is_last);
 	}
 	return r < 0 ? err_set(e, -r, "follow '%s'", j->file) : 0;
@@ -415,9 +431,12 @@ static int words_read(struct job *j, int argc, char **argv, struct err *e)
 
 static int read_job(struct job *j, struct audit_logs *l, struct err *e)
 {
+	static char out[1 << 17]; /* as long as stdout */
 	int r = 0;
 
 	j->columns = columns();
+	if (!isatty(STDOUT_FILENO))
+		(void)setvbuf(stdout, out, _IOFBF, sizeof(out));
 	if (j->summary && !(j->sum = audit_summary_new()))
 		return err_set(e, ENOMEM, "count");
 	if (!j->follow || j->wanted.since[0])

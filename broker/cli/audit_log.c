@@ -110,6 +110,7 @@ void audit_reader_init(struct audit_reader *r, int fd, off_t from, off_t end)
 	r->have = r->used = 0;
 	r->len = 0;
 	r->number = 0;
+	r->is_rest = r->is_inside = false;
 }
 
 /* Return: bytes that came, 0 at the end, -errno */
@@ -140,10 +141,12 @@ static int give(struct audit_reader *r, size_t len, bool ended)
 {
 	r->line = r->buf + r->used;
 	r->len = len;
-	r->whole = ended && len < AUDIT_RECORD_MAX;
+	r->is_rest = r->is_inside;
+	r->is_inside = !ended;
+	r->whole = ended && len < AUDIT_RECORD_MAX && !r->is_rest;
 	r->at = r->from - (off_t)(r->have - r->used);
 	r->used += len + ended;
-	r->number++;
+	r->number += !r->is_rest;
 	return 1;
 }
 

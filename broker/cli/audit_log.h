@@ -38,8 +38,10 @@ void audit_logs_close(struct audit_logs *l);
 
 /** struct audit_reader - the lines of one descriptor; bytes may be anybody's
  * @line, @len: without LF; valid until the next call; not NUL-terminated
- * @whole: it ended with LF and is no longer than a record may be
- * @at: of the line in the file; @number: from 1 */
+ * @whole: it ended with LF and is no longer than a record may be; one that is far too long comes in
+ * pieces, of which none is
+ * @at: of the line in the file; @number: from 1, of a piece that of its line
+ * @is_rest: the piece is not the beginning of its line; @is_inside: nor its end */
 struct audit_reader {
 	int fd;
 	off_t from, end; /* what may be read; @end -1: to the end of the file */
@@ -50,6 +52,7 @@ struct audit_reader {
 	bool whole;
 	off_t at;
 	uint64_t number;
+	bool is_rest, is_inside;
 };
 
 void audit_reader_init(struct audit_reader *r, int fd, off_t from, off_t end);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "audit_scan.h"
 #include "common/err.h"
 #include "common/escape.h"
 #include "common/num.h"
@@ -83,34 +84,41 @@ int audit_when(const char *text, char out[32], struct err *e)
 
 /* ---- which ---- */
 
-bool audit_host_matches(const char *pattern, const char *host)
+bool audit_host_matches(const char *pattern, const char *host, size_t len)
 {
 	bool below = *pattern == '.' || strncmp(pattern, "*.", 2) == 0;
 	const char *name = pattern + (below ? 1 + (*pattern == '*') : 0);
-	size_t n = strlen(name), len = strlen(host);
+	size_t n = strlen(name);
 
 	if (str_eq(pattern, "*"))
 		return true;
-	if (strcasecmp(host, name) == 0)
+	if (len == n && strncasecmp(host, name, n) == 0)
 		return *pattern != '*';
 	return below && n > 0 && len > n && host[len - n - 1] == '.' &&
-	       strcasecmp(host + len - n, name) == 0;
+	       strncasecmp(host + len - n, name, n) == 0;
 }
 
-bool audit_is_wanted(const struct audit_wanted *w, const json_t *o)
+static bool is_before(struct audit_text t, const char *when)
 {
-	const char *ts = text_of(o, "ts"), *host = text_of(o, "host"), *id = text_of(o, "sandbox"),
-		   *name = text_of(o, "name"), *verdict = text_of(o, "verdict");
+	size_t n = strlen(when);
+	int r = memcmp(t.at, when, t.len < n ? t.len : n);
 
-	if ((w->since[0] && (!ts || strcmp(ts, w->since) < 0)) ||
-	    (w->until[0] && (!ts || strcmp(ts, w->until) >= 0)))
+	return r < 0 || (r == 0 && t.len < n);
+}
+
+bool audit_is_wanted(const struct audit_wanted *w, const struct audit_members *m)
+{
+	if (w->since[0] && (!m->ts.at || is_before(m->ts, w->since)))
 		return false;
-	if (w->denied && !(verdict && str_eq(verdict, "deny")))
+	if (w->until[0] && (!m->ts.at || !is_before(m->ts, w->until)))
 		return false;
-	if (w->host && !(host && audit_host_matches(w->host, host)))
+	if (w->denied && !audit_text_is(m->verdict, "deny"))
 		return false;
-	return !w->sandbox || (name && str_eq(name, w->sandbox)) ||
-	       (id && *w->sandbox && strncmp(id, w->sandbox, strlen(w->sandbox)) == 0);
+	if (w->host && !(m->host.at && audit_host_matches(w->host, m->host.at, m->host.len)))
+		return false;
+	return !w->sandbox || audit_text_is(m->name, w->sandbox) ||
+	       (m->sandbox.at && *w->sandbox && strlen(w->sandbox) <= m->sandbox.len &&
+		memcmp(m->sandbox.at, w->sandbox, strlen(w->sandbox)) == 0);
 }
 
 /* ---- one line ---- */

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct audit_members;
 struct err;
 struct json_t;
 
@@ -25,8 +26,8 @@ struct audit_wanted {
  * Return: 0, or -EINVAL with @e */
 int audit_when(const char *text, char out[32], struct err *e);
 /** audit_host_matches() - PATTERN as in a policy: NAME, .NAME (below it too), *.NAME (only below), * */
-bool audit_host_matches(const char *pattern, const char *host);
-bool audit_is_wanted(const struct audit_wanted *w, const struct json_t *o);
+bool audit_host_matches(const char *pattern, const char *host, size_t len);
+bool audit_is_wanted(const struct audit_wanted *w, const struct audit_members *m);
 /** audit_row() - one line for people, of printable ASCII and the person's own UTF-8; no LF.
  * @columns: it is cut there; 0: it is not. Return: @buf */
 const char *audit_row(const struct json_t *o, size_t columns, char buf[AUDIT_ROW_MAX]);

@@ -7,6 +7,7 @@ more than absolute numbers. It asserts nothing. As root it measures as an ordina
 usage: bench.py [--quick] [--rounds N]
 """
 import argparse
+import hashlib
 import os
 import pathlib
 import shutil
@@ -430,6 +431,45 @@ class Bench:
             f"{med['inside'][0] / med['outside'][0]:.2f} / {med['inside'][1] / med['outside'][1]:.2f}",
             "<= 1.3 / 1.05", "", f"outside {med['outside'][0]:.3f} / {med['outside'][1]:.3f} s")
 
+    # ---- the audit log ----
+
+    def log(self):
+        """Reading and judging a log of a million records, to a pipe"""
+        n = 200000 if self.o.quick else 1000000
+        path, prev = self.work / "long.jsonl", b"0" * 64
+        with open(path, "wb", buffering=1 << 20) as f:
+            for i in range(n):
+                body = (b'{"v":1,"ts":"2026-11-30T%02d:%02d:%02d.%06dZ","id":"0123456789ab.%d","sandbox":'
+                        b'"0123456789ab","event":"verdict","proto":"connect","host":"files%d.example.org",'
+                        b'"port":443,"verdict":"%s","reason":"rule","rule":{"file":"/home/u/.config/weir/policy",'
+                        b'"line":12,"text":"allow .example.org"},"generation":1,"seq":%d,"prev":"%s"' %
+                        (i // 60000 % 24, i // 1000 % 60, i // 17 % 60, i, i, i % 500,
+                         b"deny" if i % 4 == 0 else b"allow", i + 1, prev))
+                prev = hashlib.blake2b(body, digest_size=32).hexdigest().encode()
+                f.write(body + b',"hash":"' + prev + b'"}\n')
+        size = path.stat().st_size
+        for what, args, req in (("audit --json", ["--json", "--file", path], ">= 50 MB/s"),
+                                ("audit --json --denied --host .example.org",
+                                 ["--json", "--denied", "--host", ".example.org", "--file", path], ""),
+                                ("audit verify", ["verify", path], "")):
+            took = []
+            for _ in range(3 if self.o.quick else 5):
+                t = time.monotonic()
+                p = subprocess.Popen(self.user(self.weir, "audit", *args), env=self.env,
+                                     stdout=subprocess.PIPE)
+                while os.read(p.stdout.fileno(), 1 << 20):
+                    pass
+                p.stdout.close()
+                took.append(time.monotonic() - t)
+                if p.wait():
+                    row(what, "failed")
+                    break
+            else:
+                s = statistics.median(took)
+                row(f"{what} over {n:,} records", f"{size / s / 1e6:.0f} MB/s", req, "",
+                    f"{n / s / 1e6:.2f} million records/s, {size / 1e6:.0f} MB")
+        path.unlink()
+
     def memory(self):
         p = self.popen(self.weir, "run", "-q", "--", "/bin/sleep", "60")
         procs = Procs(p.pid)
@@ -519,6 +559,7 @@ def main():
         b.bursts()
         b.idle()
         b.files()
+        b.log()
         b.memory()
         for peer in ("tinyproxy", "squid", "socat"):
             if b.peers.get(peer) is None:

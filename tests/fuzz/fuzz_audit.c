@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* tests/fuzz/fuzz_audit.c - the reader of the audit log: a file of anybody's bytes
- * Input: the file. Every byte is read once and in order, what is shown of a line is fit for a terminal,
- * and judging the chain ends. */
+ * Input: the file. Every byte is read once and in order, what is taken without a tree is what a tree says,
+ * what is shown of a line is fit for a terminal, and judging the chain ends. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdint.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "broker/cli/audit_log.h"
+#include "broker/cli/audit_scan.h"
 #include "broker/cli/audit_show.h"
 #include "broker/cli/audit_verify.h"
 #include "common/err.h"
@@ -21,12 +22,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void shown(const struct audit_reader *r, struct audit_summary *sum)
 {
 	const struct audit_wanted w = { .since = "2026", .host = ".example", .sandbox = "0" };
+	struct audit_members m = { 0 }, seen = { 0 };
 	json_t *o = audit_line_parse(r->line, r->len);
+	bool is_taken = audit_scan(r->line, r->len, &seen);
 	char row[AUDIT_ROW_MAX];
 
+	if (is_taken && !o)
+		abort();
 	if (!o)
 		return;
-	(void)audit_is_wanted(&w, o);
+	audit_members_of(o, &m);
+	if (is_taken && audit_is_wanted(&w, &m) != audit_is_wanted(&w, &seen))
+		abort();
+	(void)audit_is_wanted(&w, &m);
 	audit_summary_add(sum, o);
 	for (const char *c = audit_row(o, 0, row); *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)

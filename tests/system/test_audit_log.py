@@ -192,6 +192,14 @@ def case_foreign(x):
     x.insert(4, b"nothing to see\n")
 
 
+def case_block_copied(x):
+    x[6:6] = x[1:4]
+
+
+def case_block_moved(x):
+    x[2:8] = x[5:8] + x[2:5]
+
+
 @pytest.mark.parametrize("case, where, what", [
     (case_changed, 4, "the record was changed"),
     (case_removed, 4, "records before this one were removed"),
@@ -200,7 +208,9 @@ def case_foreign(x):
     (case_copied, 7, "inserted, or moved here"),
     (case_rewritten, 5, "the one before was rewritten"),
     (case_begun_later, 1, "records before this one were removed"),
-    (case_foreign, 6, "is no record, and none tells of it")])
+    (case_foreign, 6, "is no record, and none tells of it"),
+    (case_block_copied, 7, "the records from here to line 9 of "),
+    (case_block_moved, 3, "the record was moved: it follows line 8 of ")])
 def test_verify_says_which_record_and_how(net, log, case, where, what):
     state, f = copy(net, log)
     assert audit(net, state, "verify").ok().text.endswith("the chain holds\n")
@@ -212,6 +222,42 @@ def test_verify_says_which_record_and_how(net, log, case, where, what):
     assert r.status == 1 and f"audit.jsonl:{where}: " in said[0] and what in said[0], r
     # the same by naming the file
     assert audit(net, state, "verify", f"{state}/weir/audit.jsonl").status == 1
+
+
+def chained(n, bad=None):
+    """n records as a log has them; bad: the number of one that is changed later"""
+    prev = b"0" * 64
+    for i in range(n):
+        body = b'{"v":1,"ts":"2026-11-30T00:00:00.000000Z","sandbox":"0123456789ab","event":"e%d",' \
+               b'"seq":%d,"prev":"%s"' % (i % 7, i + 1, prev)
+        prev = hashlib.blake2b(body, digest_size=32).hexdigest().encode()
+        line = body + b',"hash":"' + prev + b'"}\n'
+        yield line.replace(b'"event":"e', b'"event":"f', 1) if i == bad else line
+
+
+@pytest.mark.parametrize("n", [200000, pytest.param(1000000, marks=pytest.mark.nightly)])
+def test_a_long_log_needs_no_more_memory_than_a_short_one(net, n):
+    """Verified, read and left as it is; the limit is of what a process may write to"""
+    state = state_dir(net)
+    f = log_of(net, state)
+    with f.open("wb") as out:
+        out.writelines(chained(n, n - 2))
+        out.write(b"x" * 65536 + next(chained(1)))	# one line, whatever its end looks like
+    net.own(f"{state}/weir/audit.jsonl")
+    limit = () if os.environ.get("WEIR_SAN") else ("prlimit", f"--data={4 << 20}")
+
+    def limited(*args):
+        return net.weir("audit", *args, state=state, prefix=limit)
+
+    r = limited("verify")
+    assert r.status == 1 and r.text.splitlines()[0].endswith(f".jsonl:{n - 1}: the record was changed"), r
+    assert f"{n} records in 1 file: the chain does not hold" in r.text, r
+    r = limited("--json")
+    assert r.status == 0 and r.out == b"".join(lines_of(f)[:-1]), r.errtext
+    assert "1 line is no record" in r.errtext, r.errtext
+    r = limited("--json", "--host", "nobody.example.org")
+    assert r.status == 0 and r.out == b"", r.errtext
+    assert limited("head").text.split()[3] == str(n)
 
 
 def test_a_cut_tail_shows_against_a_head_kept_elsewhere(net, log):
