@@ -70,13 +70,16 @@ class Shell(Terminal):
         self.see(PROMPT)
         return self.before
 
-    def fg(self, shown):
-        """Bring the job back; its keys may be typed when weir, not the shell, has set the modes: what
-        is typed before is echoed by this terminal as well, and in whose modes is chance"""
+    def fg(self, shown, raw=True):
+        """Bring the job back. Its keys may be typed when the job has the terminal, which the shell gives
+        it after it said so, and when weir, not the shell, has set the modes: what is typed before
+        is echoed by this terminal as well, and in whose modes is chance"""
+        shell = os.tcgetpgrp(self.child_fd)
         self.line("fg")
-        m = self.see(shown)
-        wait_until(lambda: not termios.tcgetattr(self.child_fd)[1] & termios.OPOST, 10, "raw mode")
-        return m
+        self.see(shown)
+        wait_until(lambda: os.tcgetpgrp(self.child_fd) != shell, 10, "the job in the foreground")
+        if raw:
+            wait_until(lambda: not termios.tcgetattr(self.child_fd)[1] & termios.OPOST, 10, "raw mode")
 
     def modes(self):
         return self.do("stty -g").strip()
