@@ -63,6 +63,7 @@ struct conn {
 	TAILQ_ENTRY(conn) undialed; /* until DIALED */
 	bool is_undialed;
 	const struct forward *forward; /* publish or reach: which; NULL: through the proxy */
+	bool is_quiet;		       /* publish: the verdict is in no record yet */
 	struct addr peer;	       /* publish: the client, by the worker's word */
 	uint64_t want;		       /* publish: the number of its WANT; 0: none */
 	ino_t born[2];		       /* publish: the sockets that may be connected, IPv4 first */

@@ -14,6 +14,7 @@
 
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/receive.h"
+#include "broker/monitor/record.h"
 #include "broker/monitor/state.h"
 #include "broker/monitor/workers.h"
 #include "common/scope.h"
@@ -173,6 +174,65 @@ int forward_sockets(struct monitor *m, struct rx *rx)
 	if (worker_send_fds(m, rx->fds, n) < 0)
 		worker_lost(m, NULL);
 	return 0;
+}
+
+/* ---- where nothing listens ---- */
+
+/* The line's own: what is said of it here changes nothing of what it opens. */
+static struct forward *own(struct monitor *m, const struct forward *f)
+{
+	return &m->run->forwards[f - m->run->forwards];
+}
+
+static void told(struct monitor *m, struct forward *f)
+{
+	if (f->counted > 0)
+		record_event(m, "publish_unanswered",
+			     json_pack("{s:i, s:I}", "port", (int)f->inner, "count",
+				       (json_int_t)f->counted));
+	f->counted = 0;
+}
+
+bool forward_is_quiet(const struct monitor *m, const struct forward *f)
+{
+	return f && f->is_shut && !policy_audit_required(m->policy);
+}
+
+bool forward_count(struct monitor *m, const struct conn *c, enum reason reason)
+{
+	double now = ev_now(m->loop);
+	struct forward *f;
+
+	if (!c->forward || c->state == CONN_OPEN)
+		return false;
+	f = own(m, c->forward);
+	if (!c->is_quiet) {
+		f->is_shut |= !is_reach(f) && reason == REASON_CONNECT_REFUSED;
+		return false;
+	}
+	if (f->counted > 0 && (now - f->counted_at >= FORWARD_COUNT_S || now < f->counted_at))
+		told(m, f);
+	if (f->counted++ == 0)
+		f->counted_at = now;
+	return true;
+}
+
+void forward_answers(struct monitor *m, struct conn *c)
+{
+	struct forward *f = own(m, c->forward);
+
+	f->is_shut = false;
+	told(m, f);
+	if (!c->is_quiet)
+		return;
+	c->is_quiet = false;
+	(void)record_allow(m, c);
+}
+
+void forwards_told(struct monitor *m)
+{
+	for (size_t i = 0; i < m->run->nforwards; i++)
+		told(m, &m->run->forwards[i]);
 }
 
 /* ---- telling ---- */

@@ -9,6 +9,9 @@
 #include <stdint.h>
 
 #include "common/addr.h"
+#include "common/reason.h"
+
+#define FORWARD_COUNT_S 60.0 /* of connections that led nowhere, in one record */
 
 struct conn;
 struct json_t;
@@ -21,6 +24,9 @@ struct rx;
  * @line: stays the policy's that the sandbox was started with
  * @addr, @port: publish: where this machine listens. reach: where it is dialled
  * @inner: the port inside
+ * @is_shut: publish: nothing listened there when it was connected to last
+ * @counted: how many connections since have led nowhere and are in no record yet; @counted_at:
+ *	     monotonic seconds, when the first of them ended
  * @fds:  @nfds listeners. publish: made by the command line; reach: by the sandbox's keeper */
 struct forward {
 	const struct policy_forward *line;
@@ -28,6 +34,9 @@ struct forward {
 	uint16_t port, inner;
 	int fds[2];
 	size_t nfds;
+	bool is_shut;
+	uint64_t counted;
+	double counted_at;
 };
 
 /** forward_find() - the line that ASK speaks of. Return: NULL when there is none */
@@ -53,6 +62,19 @@ void forward_want(struct monitor *m, struct conn *c);
 void forward_flush(struct monitor *m);
 /** forward_sockets() - SOCKETS of the shim: pass them on. Return: 0, or -EBADMSG */
 int forward_sockets(struct monitor *m, struct rx *rx);
+
+/**
+ * forward_is_quiet() - does the verdict about a new connection wait for a record until it is connected?
+ * Where nothing listens inside, a client outside tries again and again: the first that found nothing
+ * has its records, the next have none of their own (FORWARD_COUNT_S). Under `audit required` all have. */
+bool forward_is_quiet(const struct monitor *m, const struct forward *f);
+/** forward_count() - a connection ended with @reason that never was one, and is only counted?
+ * Return: true: then nothing else is recorded of it */
+bool forward_count(struct monitor *m, const struct conn *c, enum reason reason);
+/** forward_answers() - @c is connected: what was counted is told, and the verdict that waited */
+void forward_answers(struct monitor *m, struct conn *c);
+/** forwards_told() - tell what is counted and not told yet */
+void forwards_told(struct monitor *m);
 
 /** forwards_json() - for --status-fd and the control socket. Return: a new array, or NULL */
 struct json_t *forwards_json(const struct monitor *m);

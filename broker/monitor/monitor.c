@@ -668,6 +668,7 @@ static void finish(struct monitor *m, int status)
 	nursery_kill(m);
 	(void)conn_table_drain(&m->conns, conn_shut, m);
 	record_flood_end(m);
+	forwards_told(m);
 	lost = audit_lost(m->audit, NULL);
 	record_event(m, "exit",
 		     lost ? json_pack("{s:i, s:I, s:o*}", "status", status, "lost",

@@ -170,6 +170,8 @@ void record_end(struct monitor *m, const struct conn *c, const struct msg_done *
 		.ms = ms > 0 ? (uint64_t)ms : 0,
 	};
 
+	if (forward_count(m, c, reason))
+		return;
 	m->up += rec.up;
 	m->down += rec.down;
 	(void)audit_write(m->audit, &rec, false);

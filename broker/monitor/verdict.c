@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/monitor/forward.h"
 #include "broker/monitor/hosts.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/notices.h"
@@ -123,8 +124,9 @@ static int allow(struct monitor *m, struct request *q, uint32_t flags, const str
 		c->nallowed = v.naddr = (uint8_t)nfixed;
 		memcpy(v.addr, fixed, nfixed * sizeof(*fixed));
 	}
+	c->is_quiet = forward_is_quiet(m, c->forward);
 	is_late = record_names_client(m, c) && !policy_audit_required(m->policy);
-	if (!is_late && record_allow(m, c) < 0)
+	if (!is_late && !c->is_quiet && record_allow(m, c) < 0)
 		return refuse(m, q, REASON_AUDIT_UNAVAILABLE, q->match.rule, NULL);
 	memcpy(v.host, q->target.host, sizeof(v.host));
 	allowed_text(q->match.rule, v.text, sizeof(v.text));
@@ -132,7 +134,7 @@ static int allow(struct monitor *m, struct request *q, uint32_t flags, const str
 		(void)policy_refusal(m->policy, &q->target, REASON_PRIVATE_ADDRESS, q->match.rule,
 				     NULL, v.private_text, sizeof(v.private_text));
 	r = verdict_send(m, q->num, &v);
-	if (is_late)
+	if (is_late && !c->is_quiet)
 		(void)record_allow(m, c);
 	return r;
 }

@@ -176,6 +176,8 @@ int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
 		return -EBADMSG;
 	c->addr = *a;
 	c->state = CONN_OPEN;
+	if (c->forward)
+		forward_answers(m, c);
 	conn_table_dialed(&m->conns, c);
 	free(c->allowed);
 	c->allowed = NULL;

@@ -204,6 +204,30 @@ def test_nothing_listens_inside_is_a_reset_and_never_the_hosts_own_port(net):
         assert not [r for r in x.sb.audit if r["event"] == "worker_connect_refused"]
 
 
+def test_a_client_that_tries_until_the_server_is_there_fills_no_log(net):
+    """a debugger's, or a notebook's, five ports at a time"""
+    with Started(net, "--publish", "0:8000") as x:
+        for _ in range(200):
+            assert_reset(net, x.ports[8000])
+        x.sb.py(SERVER + "\nserve(8000)\nresult = 1")
+        for _ in range(2):
+            s = dial(net, x.ports[8000])
+            s.sendall(b"ping")
+            assert s.recv(4) == b"ping"
+            s.close()
+        x.sb.wait_audit(lambda r: r["event"] == "end" and r["reason"] != "connect_refused")
+        done = x.sb.finish()
+    told = [r for r in done.audit if r["event"] == "publish_unanswered"]
+    assert [(r["port"], r["count"]) for r in told] == [(8000, 199)], told
+    ends = [r["reason"] for r in done.audit if r["event"] == "end"]
+    assert len(ends) == 3 and ends.count("connect_refused") == 1, ends
+    got = verdicts(done.audit)
+    assert [r["proto"] for r in got] == ["publish"] * 3
+    assert {r["id"] for r in got} == {r["id"] for r in done.audit if r["event"] == "end"}
+    seqs = [r["seq"] for r in done.audit]
+    assert seqs == list(range(1, len(seqs) + 1)), "none is missing"
+
+
 def test_loopback_only_unless_an_address_is_given(net):
     port = free_port(net)
     with Started(net, "--publish", f"{port}:8000") as x:

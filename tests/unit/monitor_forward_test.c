@@ -179,6 +179,92 @@ static void listeners_come_before_the_others_and_once(void **state)
 	assert_false(forwards_complete(&f.m)); /* the published one is the command line's */
 }
 
+/* How often @what is in the log. */
+static size_t told(const char *what)
+{
+	size_t n = 0;
+
+	for (const char *s = fx_audit(&f); (s = strstr(s, what)); s++)
+		n++;
+	return n;
+}
+
+static void publish_try(uint32_t n)
+{
+	assert_int_equal(ask(n, PROTO_PUBLISH, PUBLISH, "127.0.0.1"), 0);
+	fx_hear(&f, MSG_VERDICT);
+	assert_true(shim_hears(MSG_WANT));
+	assert_int_equal(shim_sockets(2, SOCK_STREAM), 0);
+	fx_hear(&f, MSG_SOCKETS);
+}
+
+static void tries_where_nothing_listens_are_one_record_and_a_number(void **state)
+{
+	uint32_t n = 0;
+
+	(void)state;
+	while (n < 100) {
+		publish_try(++n);
+		/* the third one leaves before it hears that nothing is there */
+		assert_int_equal(n == 3 ? fx_say_empty(&f, MSG_GONE, n)
+					: fx_end(&f, n, 0, 0, REASON_CONNECT_REFUSED),
+				 0);
+	}
+	assert_int_equal(told("\"event\":\"verdict\""), 1);
+	assert_int_equal(told("\"event\":\"end\""), 1);
+	assert_int_equal(told("publish_unanswered"), 0);
+	publish_try(++n); /* something listens now: it has all its records */
+	assert_int_equal(told("publish_unanswered"), 0);
+	assert_int_equal(fx_dialed(&f, n, "127.0.0.1"), 0);
+	assert_int_equal(told("\"port\":80,\"count\":99"), 1);
+	assert_int_equal(told("\"event\":\"verdict\""), 2);
+	assert_int_equal(fx_end(&f, n, 1, 2, REASON_CLOSED), 0);
+	assert_int_equal(told("\"event\":\"end\""), 2);
+	publish_try(++n); /* a new failure is told again */
+	assert_int_equal(fx_end(&f, n, 0, 0, REASON_CONNECT_REFUSED), 0);
+	assert_int_equal(told("connect_refused"), 2);
+	publish_try(++n);
+	assert_int_equal(fx_end(&f, n, 0, 0, REASON_CONNECT_REFUSED), 0);
+	forwards_told(&f.m); /* as at the end of the sandbox */
+	forwards_told(&f.m);
+	assert_int_equal(told("publish_unanswered"), 2);
+	assert_int_equal(told("\"event\":\"verdict\""), 3);
+}
+
+static void one_that_ends_otherwise_keeps_its_records(void **state)
+{
+	uint32_t n = 0;
+
+	(void)state;
+	while (n < 3) {
+		publish_try(++n);
+		assert_int_equal(fx_end(&f, n, 0, 0, REASON_CONNECT_TIMEOUT), 0);
+		assert_int_equal(ask(++n, PROTO_REACH, REACH, "127.0.0.1"), 0); /* from inside */
+		fx_hear(&f, MSG_VERDICT);
+		assert_int_equal(fx_end(&f, n, 0, 0, REASON_CONNECT_REFUSED), 0);
+	}
+	assert_int_equal(told("\"event\":\"verdict\""), n);
+	assert_int_equal(told("\"event\":\"end\""), n);
+}
+
+static int open_required(void **state)
+{
+	(void)open_both(state);
+	f.m.policy = fx_policy("audit required\n"); /* freed with the monitor, as after an edit */
+	return 0;
+}
+
+static void audit_required_has_a_record_of_every_one(void **state)
+{
+	(void)state;
+	for (uint32_t n = 1; n <= 3; n++) {
+		publish_try(n);
+		assert_int_equal(fx_end(&f, n, 0, 0, REASON_CONNECT_REFUSED), 0);
+	}
+	assert_int_equal(told("\"event\":\"verdict\""), 3);
+	assert_int_equal(told("\"event\":\"end\""), 3);
+}
+
 static int open_denied(void **state)
 {
 	struct policy *p;
@@ -212,6 +298,10 @@ int main(void)
 		TEST(a_published_port_opens_no_socket_but_the_one_that_was_born_inside),
 		TEST(sockets_come_in_order_and_only_when_asked_for),
 		TEST(listeners_come_before_the_others_and_once),
+		TEST(tries_where_nothing_listens_are_one_record_and_a_number),
+		TEST(one_that_ends_otherwise_keeps_its_records),
+		cmocka_unit_test_setup_teardown(audit_required_has_a_record_of_every_one,
+						open_required, close_both),
 		cmocka_unit_test_setup_teardown(a_deny_line_in_force_beats_reach, open_denied,
 						close_both),
 	};
