@@ -10,7 +10,6 @@ printed for each command, and at the end one of what the audit log says of all s
 import collections
 import json
 import os
-import pathlib
 import selectors
 import socket
 import subprocess
@@ -115,13 +114,14 @@ class Sandbox:
 
 
 def audit(name):
-    """How often each host was allowed and denied, by all sandboxes of that name"""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    """How often each host was allowed and denied, by all sandboxes of that name, in rotated files too"""
     count = {"allow": collections.Counter(), "deny": collections.Counter()}
-    with open(pathlib.Path(state) / "weir" / "audit.jsonl", encoding="ascii") as f:
-        for record in map(json.loads, f):
-            if record.get("name") == name and record["event"] == "verdict":
-                count[record["verdict"]][f"{record['host']}:{record['port']}"] += 1
+    log = subprocess.run([WEIR, "audit", "--json", "--sandbox", name], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, check=True).stdout
+    for record in map(json.loads, log.splitlines()):
+        # --sandbox takes the beginning of an id as well; what is no host has no port
+        if record.get("name") == name and record["event"] == "verdict":
+            count[record["verdict"]][f"{record.get('host')}:{record.get('port')}"] += 1
     return count
 
 

@@ -107,3 +107,18 @@ def test_an_agent_runs_a_hundred_commands_answers_a_question_and_reads_the_audit
     assert done[98]["out"] == "x" * 300000 and done[99]["status"] == 137
     assert summary == {"allow": {"data.example.org:80": 1}, "deny": {"denied.example.net:80": 1}}
     net.assert_clean()
+
+
+def test_an_agent_counts_what_was_rotated_away_too(net):
+    cwd, state = net.project(), f"{net.home}/.local/state-rotated"
+    net.mkdir(f"{state}/weir", 0o700)
+    log = net.write(f"{state}/weir/audit.jsonl", b"x" * ((16 << 20) - 3000) + b"\n", 0o600)
+    net.write(f"{cwd}/commands", "curl -s http://data.example.org/\n" * 6)
+    r = net.sh(f"{PYTHON} {EXAMPLES}/agent.py a2 --preset none --allow data.example.org < commands",
+               cwd=cwd, env={"XDG_STATE_HOME": state})
+    assert r.returncode == 0, r.stderr.decode()
+    for name in ("audit.jsonl.1", "audit.jsonl"):
+        assert b'"event":"verdict"' in net.read(f"{state}/weir/{name}"), f"a part is in {name}"
+    assert json.loads(r.stdout.splitlines()[-1]) == {"allow": {"data.example.org:80": 6}, "deny": {}}
+    os.unlink(net.path(log + ".1"))
+    net.assert_clean()
