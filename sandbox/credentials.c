@@ -103,6 +103,13 @@ const struct place_row credentials_home[] = {
 	{ ".config/containers", "registry passwords" },
 	{ ".local/share/containers", "containers" },
 	{ ".local/share/docker", "containers" },
+	/* notebooks: who has them runs code as the user */
+	{ ".local/share/jupyter/runtime", "keys of kernels and tokens of servers" },
+	{ ".local/share/jupyter/notebook_secret", "what trusted notebooks are signed with" },
+	{ ".jupyter/jupyter_server_config.json", "a server's password" },
+	{ ".jupyter/jupyter_notebook_config.json", "a server's password" },
+	{ ".ipython/profile_default/security", "keys of a cluster" },
+	{ ".ipython/profile_default/history.sqlite", "what was typed" },
 	/* databases */
 	{ ".pgpass", "database passwords" },
 	{ ".pg_service.conf", "database passwords" },

@@ -16,7 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/cli/grant.h"
 #include "broker/cli/home.h"
+#include "broker/cli/judge.h"
 #include "broker/cli/layers.h"
 #include "broker/cli/places.h"
 #include "common/err.h"
@@ -31,15 +33,24 @@ static const char *const ports[] = { "shell_port", "iopub_port", "stdin_port", "
 static int text_read(struct connection_file *c, const char *path, struct err *e)
 {
 	SCOPED_FD int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	char real[PATH_MAX];
 	struct stat st;
 	ssize_t n;
+	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(e, errno, "open '%s'", path);
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		return err_set(e, 0, "'%s' is not a plain file of this user's", path);
-	if (!(c->path = realpath(path, NULL)) || !(c->text = malloc(CONNECTION_FILE_MAX)))
-		return err_set(e, errno, "read '%s'", path);
+	if (st.st_mode & 022) {
+		err_set(e, 0, "'%s' can be written by other users", path);
+		return err_fix(e, "chmod 600 '%s'", path);
+	}
+	/* of what was opened: the name may lead elsewhere by now */
+	if ((r = judge_where(fd, real, e)) < 0)
+		return r;
+	if (!(c->path = strdup(real)) || !(c->text = malloc(CONNECTION_FILE_MAX)))
+		return err_set(e, ENOMEM, "read '%s'", path);
 	n = read(fd, c->text, CONNECTION_FILE_MAX);
 	if (n < 0)
 		return err_set(e, errno, "read '%s'", path);
@@ -145,7 +156,8 @@ static int ipc_lines(struct connection_file *c, const json_t *o, struct layers_o
 	if (!(c->directory = realpath(dir, NULL)))
 		return err_set(e, errno, "open '%s', where the kernel's sockets go", dir);
 	r = directory_judge(c, c->directory, base + 1, e);
-	return r < 0 ? r : layers_line(l, OPTION, "write", "", c->directory, e);
+	/* as the file spells it: links on the way are made inside too */
+	return r < 0 ? r : layers_line(l, OPTION, "write", "", dir, e);
 }
 
 int connection_file_take(struct connection_file *c, struct layers_options *o, const char *path,
@@ -157,6 +169,7 @@ int connection_file_take(struct connection_file *c, struct layers_options *o, co
 
 	if (c->path)
 		return err_set(e, 0, "more than one " OPTION);
+	c->spelled = path;
 	r = text_read(c, path, e);
 	if (r == 0 && !(file = json_loadb(c->text, c->len, JSON_REJECT_DUPLICATES, NULL)))
 		r = not_one(path, "it is not JSON", e);
@@ -174,26 +187,55 @@ int connection_file_take(struct connection_file *c, struct layers_options *o, co
 	return r;
 }
 
-/* Is what was opened for the write line what was judged? */
+/* Is what was opened for the write line what was judged? The line leads where @path does now. */
 static bool directory_is_same(const struct connection_file *c, const struct sandbox_plan *p)
 {
 	struct stat st;
 
 	for (size_t i = 0; i < p->ngrants; i++)
-		if (p->grants[i].write && fstat(p->grants[i].fd, &st) == 0 && st.st_dev == c->dev &&
-		    st.st_ino == c->ino)
-			return true;
+		if (str_eq(p->grants[i].path, c->directory))
+			return p->grants[i].write && fstat(p->grants[i].fd, &st) == 0 &&
+			       st.st_dev == c->dev && st.st_ino == c->ino;
 	return false;
+}
+
+/* The grant that shows the file itself, or that would cover its copy; NULL: none */
+static const struct plan_grant *shown_by(const struct connection_file *c,
+					 const struct sandbox_plan *p)
+{
+	const struct plan_grant *found = NULL;
+
+	for (size_t i = 0; i < p->ngrants; i++)
+		if (path_within(c->path, p->grants[i].path) &&
+		    (!found || strlen(p->grants[i].path) > strlen(found->path)))
+			found = &p->grants[i];
+	return found;
+}
+
+static int covered(const struct connection_file *c, const struct plan_grant *g, struct err *e)
+{
+	err_set(e, 0, OPTION " '%s' lies in '%s', which is shared for reading", c->path, g->path);
+	(void)err_why(e, "the kernel gets a copy of its own, which would not be seen there");
+	return err_fix(e, "share less of it, or set JUPYTER_RUNTIME_DIR to another directory");
 }
 
 /* Jupyter's clients put it below the home directory or, without a server, into /tmp. */
 int connection_file_plan(const struct connection_file *c, struct sandbox_plan *p, struct err *e)
 {
 	size_t home = strlen(p->home);
+	const struct plan_grant *g;
+	int r;
 
 	if (c && c->directory && !directory_is_same(c, p))
 		return err_set(e, 0, "'%s' was replaced while it was looked at", c->directory);
-	if (!c || !c->path || (c->directory && path_within(c->path, c->directory)))
+	if (!c || !c->path)
+		return 0;
+	if (c->spelled[0] == '/' && (r = grant_links(c->spelled, p, e)) < 0)
+		return r;
+	g = shown_by(c, p);
+	if (g && !g->write && !p->view_host)
+		return covered(c, g, e);
+	if (g && g->write)
 		return 0;
 	if (p->project && p->project_write && path_within(c->path, p->project))
 		return 0;

@@ -15,8 +15,9 @@ struct sandbox_plan;
 /** struct connection_file - as it was read; @path NULL: none was named. Freed by
  * connection_file_free() */
 struct connection_file {
-	char *path; /* canonical */
-	char *text; /* with the key that signs messages */
+	char *path;	     /* canonical, of what was read */
+	const char *spelled; /* as it was named; stays the caller's */
+	char *text;	     /* with the key that signs messages */
 	size_t len;
 	char *directory; /* transport ipc: where the sockets are made, canonical; or NULL */
 	dev_t dev;	 /* of it, as it was judged */

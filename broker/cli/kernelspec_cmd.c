@@ -89,7 +89,7 @@ static int from_find(const struct job *j, char dir[PATH_MAX], struct err *e)
 {
 	char file[PATH_MAX];
 
-	if (strchr(j->from, '/')) {
+	if (strchr(j->from, '/') || str_eq(j->from, ".") || str_eq(j->from, "..")) {
 		if (!realpath(j->from, dir))
 			return err_set(e, errno, "--from '%s'", j->from);
 		return 0;

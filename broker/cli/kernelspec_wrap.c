@@ -59,12 +59,24 @@ static bool is_said(const struct layers_options *said, const char *name)
 	return false;
 }
 
+/* As an env line of the policy takes it. */
+static bool is_variable(const char *name)
+{
+	return *name && (*name < '0' || *name > '9') &&
+	       name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				 "0123456789_")] == '\0';
+}
+
 /* Jupyter replaces $NAME and ${NAME} by its own variables; here that would be an option's value. */
 static int env_set(json_t *argv, const struct kernelspec_wrap *w, const char *key,
 		   const json_t *value, struct err *e)
 {
 	const char *text = json_string_value(value);
 
+	if (!is_variable(key)) {
+		err_set(e, 0, "'%s' sets '%s', which is no name of a variable", w->from, key);
+		return err_fix(e, "take it out of kernel.json");
+	}
 	if (is_said(w->said, key))
 		return 0;
 	if (!text || strchr(text, '$')) {
@@ -93,7 +105,7 @@ static bool has(const json_t *argv, const char *what)
 
 static int fill(json_t *argv, const json_t *spec, const struct kernelspec_wrap *w, struct err *e)
 {
-	const json_t *old = json_object_get(spec, "argv");
+	const json_t *old = json_object_get(spec, "argv"), *env = json_object_get(spec, "env");
 	const char *key;
 	json_t *value;
 	size_t i;
@@ -105,7 +117,9 @@ static int fill(json_t *argv, const json_t *spec, const struct kernelspec_wrap *
 		r |= pair_add(argv, "--connection-file", json_string("{connection_file}"));
 	if (has(old, "{resource_dir}"))
 		r |= pair_add(argv, "--read", json_string("{resource_dir}"));
-	json_object_foreach((json_t *)(uintptr_t)json_object_get(spec, "env"), key, value)
+	if (env && !json_is_object(env))
+		x = err_set(e, 0, "'%s' has an env that is no object", w->from);
+	json_object_foreach((json_t *)(uintptr_t)env, key, value)
 	{
 		if (x == 0)
 			x = env_set(argv, w, key, value, e);
