@@ -20,6 +20,8 @@
 #include "broker/worker/to_monitor.h"
 #include "broker/worker/turn.h"
 
+#define ANSWER_HEAD 256 /* room for the head of an answer to TRACE or OPTIONS */
+
 /* A refusal of weir's own, before anything could be asked, is on record before it is said. */
 static void reject_record(struct conn *c, struct msg_reject *r)
 {
@@ -140,6 +142,43 @@ static void ask_forward(struct conn *c)
 	ask(c, &a);
 }
 
+/* The head of the answer to a request that goes no further; @body bytes follow it. */
+static size_t answer_head(char out[ANSWER_HEAD], const struct head *h, size_t body)
+{
+	bool is_trace = slice_is(h->method, "TRACE");
+	int n = snprintf(
+		out, ANSWER_HEAD,
+		"HTTP/1.1 200 OK\r\n%sContent-Length: %zu\r\n"
+		"Proxy-Status: weir; details=\"max_forwards\"\r\nConnection: close\r\n\r\n",
+		is_trace ? "Content-Type: message/http\r\n" : "", body);
+
+	return n > 0 && n < ANSWER_HEAD ? (size_t)n : 0;
+}
+
+void client_answer(struct conn *c)
+{
+	char top[ANSWER_HEAD], *out = c->w->out;
+	const char *p = http_waiting(c);
+	struct head h;
+	size_t len;
+	ssize_t body = 0;
+
+	if (!p || head_scan_request(p, c->head_len, &h) != HEAD_OK) {
+		conn_reset(c, REASON_INTERNAL);
+		return;
+	}
+	if (slice_is(h.method, "TRACE"))
+		body = rewrite_trace(out + ANSWER_HEAD, HEAD_MAX - ANSWER_HEAD, &h);
+	if (body < 0) {
+		conn_refuse(c, REASON_HEAD_TOO_LARGE, "the request is too long to be sent back");
+		return;
+	}
+	len = answer_head(top, &h, (size_t)body);
+	memmove(out + len, out + ANSWER_HEAD, (size_t)body);
+	memcpy(out, top, len);
+	conn_say(c, (ssize_t)len + body, REASON_CLOSED);
+}
+
 /* One target for a CONNECT, or the next one of a client that speaks plain HTTP. */
 static void judge_target(struct conn *c, const struct asked *a, bool is_connect)
 {
@@ -149,7 +188,10 @@ static void judge_target(struct conn *c, const struct asked *a, bool is_connect)
 	if (is_open && !is_connect && target_same(a, c->http->host, c->http->port) &&
 	    !(c->is_upgrade && c->http->is_upstream)) {
 		conn_timer(c, 0);
-		http_begin(c);
+		if (c->is_last)
+			client_answer(c);
+		else
+			http_begin(c);
 		return;
 	}
 	if (is_open)
@@ -167,6 +209,7 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 	char what[128];
 	enum head_fault fault = head_scan_request(p, n, &h);
 	enum form form;
+	int forwards;
 
 	if (c->w->config.secret[0] && !(fault == HEAD_OK && auth_ok(&h, c->w->config.secret))) {
 		c->is_head_method = fault == HEAD_OK && slice_is(h.method, "HEAD");
@@ -181,6 +224,8 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 	}
 	c->is_head_method = slice_is(h.method, "HEAD");
 	c->is_upgrade = head_is_upgrade(&h);
+	forwards = head_max_forwards(&h);
+	c->is_last = forwards == 0;
 	form = target_read(&h, &a, &path);
 	if (form == FORM_BAD)
 		reject(c, REASON_BAD_REQUEST,
@@ -193,6 +238,9 @@ static void judge_head(struct conn *c, const char *p, size_t n)
 	else if (form == FORM_ABSOLUTE && frame_request(&f, p, n) < 0)
 		reject(c, REASON_BAD_REQUEST, "the request is malformed: unknown method or framing",
 		       p, n);
+	else if (forwards == -EINVAL)
+		reject(c, REASON_BAD_REQUEST,
+		       "the request is malformed: its Max-Forwards is not one number", p, n);
 	else
 		judge_target(c, &a, form == FORM_AUTHORITY);
 }

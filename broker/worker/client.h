@@ -13,5 +13,8 @@ void client_timeout(struct conn *c);
 void client_evict(struct conn *c);
 /** client_again() - an exchange is over and the client is kept: wait for its next request */
 void client_again(struct conn *c);
+/** client_answer() - the waiting request is a TRACE or OPTIONS that goes no further: answer as its last
+ * recipient (RFC 9110 section 7.6.2). Its target was allowed */
+void client_answer(struct conn *c);
 
 #endif

@@ -396,7 +396,8 @@ static void http_put(struct conn *c)
 		return;
 	buf_put(&c->w->bufs, &c->http->out[CLIENT]);
 	buf_put(&c->w->bufs, &c->http->out[ORIGIN]);
-	buf_put(&c->w->bufs, &c->http->resp_head);
+	buf_put(&c->w->bufs, &c->http->part[CLIENT]);
+	buf_put(&c->w->bufs, &c->http->part[ORIGIN]);
 	pool_put(&c->w->https, c->http);
 	c->http = NULL;
 }
@@ -470,7 +471,7 @@ void conn_origin_close(struct conn *c, enum reason reason, bool is_reset)
 	side_close(c->w, &c->side[ORIGIN], is_reset);
 	if (c->http) {
 		buf_put(&c->w->bufs, &c->http->out[ORIGIN]);
-		buf_put(&c->w->bufs, &c->http->resp_head);
+		buf_put(&c->w->bufs, &c->http->part[ORIGIN]);
 	}
 }
 
@@ -506,14 +507,22 @@ void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const
 		.rcode = w->rcode,
 	};
 	bool is_mute = c->forward || c->bound != BOUND_NOWHERE; /* it speaks no protocol */
-	ssize_t len = is_mute ? -ENOTSUP : refusal_write(c, &r), n;
-	bool is_busy = c->http && c->http->out[CLIENT];
+	ssize_t len = is_mute ? -ENOTSUP : refusal_write(c, &r);
 
 	count_refusal(w, reason);
 	if (c->bound != BOUND_NOWHERE) { /* no protocol in which to say it */
 		conn_reset(c, reason);
 		return;
 	}
+	conn_say(c, len, reason);
+}
+
+void conn_say(struct conn *c, ssize_t len, enum reason reason)
+{
+	struct worker *w = c->w;
+	bool is_busy = c->http && c->http->out[CLIENT];
+	ssize_t n;
+
 	conn_drop(c, reason, false);
 	if (len < 0 || is_busy) { /* another answer is not out yet: nothing can follow it */
 		conn_reset(c, reason);

@@ -53,6 +53,10 @@ void conn_refuse(struct conn *c, enum reason reason, const char *what);
 /** conn_refuse_text() - the same with the whole body. @status 0: the reason's own */
 void conn_refuse_text(struct conn *c, unsigned status, enum reason reason, const char *text);
 
+/** conn_say() - the last thing this connection hears: @len bytes (at most HEAD_MAX) at w->out, then it
+ * is closed gently. Negative: reset it instead */
+void conn_say(struct conn *c, ssize_t len, enum reason reason);
+
 /** conn_park() - stop reading until buffers or deals come back */
 void conn_park(struct conn *c);
 /** conn_unpark() - something came back: go on with the ones that wait, in their order */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/worker/dns_channel.c - c-ares in the worker's loop: its sockets, its time, its words.
- * Answers are hostile; c-ares reads them. Here only an answer's code and question are looked at. */
+ * Answers are hostile; c-ares reads them. Here only an answer's flags, code and question are looked at. */
 #include "broker/worker/dns_channel.h"
 
 #include <errno.h>
@@ -16,6 +16,12 @@
 
 #define QUERY_MS 2000 /* 2 + 4 + 8 s with one server: inside DIAL_S */
 #define TRIES 3
+#define STRAYS 64 /* datagrams that answer nothing, dropped in one turn */
+
+#define HEADER 12 /* bytes, RFC 1035 section 4.1.1 */
+#define FLAGS_AT 2
+#define IS_ANSWER 0x80
+#define OPCODE 0x78
 
 const char *dns_word(int status)
 {
@@ -54,19 +60,72 @@ const char *dns_rcode_word(unsigned rcode)
 	return rcode < ARRAY_LEN(words) ? words[rcode] : "an error of the name server";
 }
 
+/* ---- what is an answer ---- */
+
+static bool is_answer_flags(uint8_t flags)
+{
+	return (flags & (IS_ANSWER | OPCODE)) == IS_ANSWER;
+}
+
+bool dns_is_answer(const uint8_t *p, size_t n)
+{
+	return n >= HEADER && is_answer_flags(p[FLAGS_AT]);
+}
+
+bool dns_stream_feed(struct dns_stream *s, const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (s->at < 2)
+			s->length = (uint16_t)(s->length << 8 | p[i]);
+		else if (s->at == 2 + FLAGS_AT && !is_answer_flags(p[i]))
+			return false;
+		s->at++;
+		if (s->at == 2 && s->length < HEADER)
+			return false;
+		if (s->at == 2u + s->length)
+			s->at = s->length = 0;
+	}
+	return true;
+}
+
 /* ---- c-ares' sockets ----
- * They are made here only to see each answer's rcode: c-ares asks the next server after SERVFAIL,
- * NOTIMP and REFUSED, and when all said so it knows no more than that none was of use. */
+ * They are made here to drop what is no answer, and to see each answer's rcode: c-ares asks the next
+ * server after SERVFAIL, NOTIMP and REFUSED, and when all said so it knows no more than that none was
+ * of use. */
+
+static struct dns_stream *stream_of(struct dns_channel *ch, int fd)
+{
+	for (size_t i = 0; i < DNS_STREAMS_MAX; i++) {
+		if (ch->stream[i].is_used && ch->stream[i].fd == fd)
+			return &ch->stream[i];
+	}
+	return NULL;
+}
 
 static ares_socket_t on_open(int family, int type, int protocol, void *arg)
 {
-	(void)arg;
-	return socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+	struct dns_channel *ch = arg;
+	struct dns_stream *s = ch->stream;
+	SCOPED_FD int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+
+	if (fd < 0 || type != SOCK_STREAM)
+		return take_fd(&fd);
+	while (s < ch->stream + DNS_STREAMS_MAX && s->is_used)
+		s++;
+	if (s == ch->stream + DNS_STREAMS_MAX) {
+		errno = EMFILE;
+		return ARES_SOCKET_BAD;
+	}
+	*s = (struct dns_stream){ .fd = fd, .is_used = true };
+	return take_fd(&fd);
 }
 
 static int on_close(ares_socket_t fd, void *arg)
 {
-	(void)arg;
+	struct dns_stream *s = stream_of(arg, fd);
+
+	if (s)
+		s->is_used = false;
 	return close(fd);
 }
 
@@ -84,7 +143,7 @@ static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *v, int n, void
 
 bool dns_question(const uint8_t *p, size_t n, char out[HOST_MAX + 1])
 {
-	size_t at = 12, len = 0;
+	size_t at = HEADER, len = 0;
 
 	while (at < n && p[at] > 0) {
 		size_t label = p[at++];
@@ -104,17 +163,32 @@ bool dns_question(const uint8_t *p, size_t n, char out[HOST_MAX + 1])
 static void rcode_note(struct dns_channel *ch, const uint8_t *p, size_t n)
 {
 	char name[HOST_MAX + 1];
-	unsigned rcode = n > 12 ? p[3] & 0x0f : 0;
+	unsigned rcode = n > HEADER ? p[3] & 0x0f : 0;
 
-	if (rcode != 0 && (p[2] & 0x80) && dns_question(p, n, name))
+	if (rcode != 0 && is_answer_flags(p[FLAGS_AT]) && dns_question(p, n, name))
 		ch->on_rcode(ch, name, rcode);
 }
 
 static ares_ssize_t on_recv(ares_socket_t fd, void *buf, size_t len, int flags, struct sockaddr *sa,
 			    ares_socklen_t *salen, void *arg)
 {
+	struct dns_stream *s = stream_of(arg, fd);
+	ares_socklen_t room = salen ? *salen : 0;
 	ssize_t n = recvfrom(fd, buf, len, flags, sa, salen);
 
+	for (int i = 0; !s && n >= 0 && !dns_is_answer(buf, (size_t)n); i++) {
+		if (i == STRAYS) { /* the rest is there at the next turn */
+			errno = EAGAIN;
+			return -1;
+		}
+		if (salen)
+			*salen = room;
+		n = recvfrom(fd, buf, len, flags, sa, salen);
+	}
+	if (s && n > 0 && !dns_stream_feed(s, buf, (size_t)n)) {
+		errno = EBADMSG; /* c-ares gives the connection up, and asks the next server */
+		return -1;
+	}
 	if (n > 0)
 		rcode_note(arg, buf, (size_t)n);
 	return n;

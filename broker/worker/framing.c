@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/worker/framing.c - where a message ends: http-parser, with a strict judge of chunks in
  * front of it. Every byte is hostile; when the two disagree on the end, the message is refused.
- *   chunks: SIZE -> [EXT ->] SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE … 0: LINE (trailers)
- *           -> LINE_LF -> LINE … empty line: END_LF -> OVER */
+ *   chunks: SIZE -> [EXT ->] SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE … 0: LAST -> END_LF -> OVER
+ *           LAST, and no empty line: TRAILERS, which are waited for as a whole, like a head -> OVER */
 #include "broker/worker/framing.h"
 
 #include <errno.h>
@@ -15,10 +15,9 @@ enum chunk_state {
 	CHUNK_DATA,
 	CHUNK_DATA_CR,
 	CHUNK_DATA_LF,
-	CHUNK_LINE_START,
-	CHUNK_LINE,
-	CHUNK_LINE_LF,
+	CHUNK_LAST,
 	CHUNK_END_LF,
+	CHUNK_TRAILERS,
 	CHUNK_OVER,
 };
 
@@ -68,18 +67,16 @@ static int expect(struct chunks *c, unsigned char b, char want, enum chunk_state
 	return 0;
 }
 
-static int line_byte(struct chunks *c, unsigned char b)
+/* The first byte behind the last chunk. A trailer's first one is looked at and not taken. */
+static int last_byte(struct chunks *c, unsigned char b)
 {
-	bool is_start = c->state == CHUNK_LINE_START;
-
-	if (b == '\r') {
-		c->state = is_start ? CHUNK_END_LF : CHUNK_LINE_LF;
-		return 0;
-	}
-	c->state = CHUNK_LINE;
-	if (is_start && (b == ' ' || b == '\t' || b == ':'))
-		return -EBADMSG; /* folded, or a field without a name */
-	return extra_byte(c, b);
+	if (b == '\r')
+		c->state = CHUNK_END_LF;
+	else if (b <= ' ' || b == ':' || b >= 0x7f)
+		return -EBADMSG; /* a bare LF, folded, or a field without a name */
+	else
+		c->state = CHUNK_TRAILERS;
+	return 0;
 }
 
 static int chunk_byte(struct chunks *c, unsigned char b)
@@ -93,27 +90,26 @@ static int chunk_byte(struct chunks *c, unsigned char b)
 		c->state = CHUNK_SIZE_LF;
 		return 0;
 	case CHUNK_SIZE_LF:
-		return expect(c, b, '\n', c->left ? CHUNK_DATA : CHUNK_LINE_START);
+		return expect(c, b, '\n', c->left ? CHUNK_DATA : CHUNK_LAST);
 	case CHUNK_DATA_CR:
 		return expect(c, b, '\r', CHUNK_DATA_LF);
 	case CHUNK_DATA_LF:
 		c->digits = 0;
 		return expect(c, b, '\n', CHUNK_SIZE);
-	case CHUNK_LINE_START:
-	case CHUNK_LINE:
-		return line_byte(c, b);
-	case CHUNK_LINE_LF:
-		return expect(c, b, '\n', CHUNK_LINE_START);
+	case CHUNK_LAST:
+		return last_byte(c, b);
 	case CHUNK_END_LF:
 		return expect(c, b, '\n', CHUNK_OVER);
 	case CHUNK_DATA:
+	case CHUNK_TRAILERS:
 	case CHUNK_OVER:
 		break;
 	}
 	return -EBADMSG;
 }
 
-ssize_t chunks_scan(struct chunks *c, const char *p, size_t n, bool *done)
+/* Return: bytes of the body among @n, or -EBADMSG */
+static ssize_t chunks_scan(struct chunks *c, const char *p, size_t n)
 {
 	size_t at = 0;
 
@@ -125,11 +121,14 @@ ssize_t chunks_scan(struct chunks *c, const char *p, size_t n, bool *done)
 			c->left -= take;
 			if (c->left == 0)
 				c->state = CHUNK_DATA_CR;
-		} else if (chunk_byte(c, (unsigned char)p[at++]) < 0) {
+		} else if (chunk_byte(c, (unsigned char)p[at]) < 0) {
 			return -EBADMSG;
+		} else if (c->state == CHUNK_TRAILERS) {
+			break;
+		} else {
+			at++;
 		}
 	}
-	*done = c->state == CHUNK_OVER;
 	return (ssize_t)at;
 }
 
@@ -201,20 +200,37 @@ int frame_response(struct frame *f, const char *head, size_t n, bool is_no_body)
 	return 0;
 }
 
+/* The judge saw where these @n bytes end; http-parser must see the same. */
+static int agree(struct frame *f, const char *p, size_t n)
+{
+	return execute(f, p, n) == (ssize_t)n && f->is_done == (f->chunks.state == CHUNK_OVER)
+		       ? 0
+		       : -EBADMSG;
+}
+
 ssize_t frame_body(struct frame *f, const char *p, size_t n)
 {
-	bool is_over = false;
 	ssize_t took;
 
-	if (f->is_done || n == 0)
+	if (f->is_done || f->is_trailing || n == 0)
 		return 0;
 	if (f->is_to_eof)
 		return (ssize_t)n;
-	if (f->parser.flags & F_CHUNKED) {
-		took = chunks_scan(&f->chunks, p, n, &is_over);
-		if (took < 0 || execute(f, p, (size_t)took) != took || f->is_done != is_over)
-			return -EBADMSG;
-		return took;
-	}
-	return execute(f, p, n);
+	if (!(f->parser.flags & F_CHUNKED))
+		return execute(f, p, n);
+	took = chunks_scan(&f->chunks, p, n);
+	if (took < 0 || (took > 0 && agree(f, p, (size_t)took) < 0)) /* 0 bytes would be the end */
+		return -EBADMSG;
+	f->is_trailing = f->chunks.state == CHUNK_TRAILERS;
+	return took;
+}
+
+int frame_trailers(struct frame *f, const char *p, size_t n)
+{
+	if (!f->is_trailing || n < 2)
+		return -EBADMSG;
+	f->is_trailing = false;
+	f->chunks.state = CHUNK_OVER;
+	/* the empty line alone: http-parser would take a trailer for what frames the message */
+	return agree(f, p + n - 2, 2);
 }

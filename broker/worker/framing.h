@@ -11,12 +11,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CHUNK_EXTRA_MAX 65536 /* bytes of chunk extensions and trailers in one message */
+#define CHUNK_EXTRA_MAX 65536 /* bytes of chunk extensions in one message */
 
 /** struct chunks - http-parser as Debian builds it takes any byte after a CR for the LF */
 struct chunks {
 	uint64_t left;	/* of the chunk's data */
-	uint32_t extra; /* bytes of extensions and trailers so far */
+	uint32_t extra; /* bytes of extensions so far */
 	uint8_t state, digits;
 };
 
@@ -28,6 +28,7 @@ struct frame {
 	bool is_no_body; /* the answer to HEAD */
 	bool is_kept;	 /* the peer will take (or send) another message on this connection */
 	bool is_head_seen;
+	bool is_trailing; /* the next byte is a trailer's: frame_trailers() goes on, not frame_body() */
 };
 
 /** frame_request() - begin with the head as the origin will see it. Return: 0, or -EBADMSG */
@@ -36,11 +37,11 @@ int frame_request(struct frame *f, const char *head, size_t n);
  * Return: 0, or -EBADMSG */
 int frame_response(struct frame *f, const char *head, size_t n, bool is_no_body);
 /** frame_body() - go on with body bytes
- * Return: how many of the @n belong to this message (then f->is_done may be set), or -EBADMSG */
+ * Return: how many of the @n belong to this message's body (then f->is_done or f->is_trailing may be
+ * set), or -EBADMSG */
 ssize_t frame_body(struct frame *f, const char *p, size_t n);
-
-/** chunks_scan() - the judge alone, for tests. Return: bytes of the body among @n, or -EBADMSG;
- * @done is set when the last one was among them */
-ssize_t chunks_scan(struct chunks *c, const char *p, size_t n, bool *done);
+/** frame_trailers() - end with the @n bytes of all trailers, blank line included, in which
+ * head_scan_trailers() found no fault. Return: 0, or -EBADMSG */
+int frame_trailers(struct frame *f, const char *p, size_t n);
 
 #endif

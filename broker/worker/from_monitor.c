@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "broker/worker/accept.h"
+#include "broker/worker/client.h"
 #include "broker/worker/conn.h"
 #include "broker/worker/dial.h"
 #include "broker/worker/dns.h"
@@ -93,6 +94,10 @@ static int on_verdict(struct worker *w, struct conn *c, struct msg_rd *r, const 
 	d->naddr = v.naddr;
 	d->port = v.port;
 	d->flags = v.flags;
+	if (c->is_last) {
+		client_answer(c);
+		return 0;
+	}
 	conn_timer(c, DIAL_S);
 	if (v.flags & VERDICT_SOCKETS)
 		conn_state(c, CONN_WAITING);

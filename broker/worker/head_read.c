@@ -48,7 +48,8 @@ static int read_first(struct worker *w, int fd, struct buf **buf, struct head_re
 
 	r->is_begun = true;
 	/* no method and no version starts otherwise: neither TLS nor SOCKS nor a blank line */
-	if (!((w->in[0] >= 'A' && w->in[0] <= 'Z') || (w->in[0] >= 'a' && w->in[0] <= 'z')))
+	if (!r->is_tail &&
+	    !((w->in[0] >= 'A' && w->in[0] <= 'Z') || (w->in[0] >= 'a' && w->in[0] <= 'z')))
 		return -EPROTO;
 	if (end > HEAD_MAX || (end == 0 && got > HEAD_MAX))
 		return -EMSGSIZE;

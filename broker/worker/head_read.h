@@ -18,6 +18,7 @@ struct head_read {
 	size_t peeked; /* bytes at p when the head is still in the socket, else n */
 	size_t need;   /* -ENOBUFS: bytes of room that were lacking */
 	bool is_begun; /* at least one byte is there */
+	bool is_tail;  /* in: trailers, which may begin with any byte */
 };
 
 /**

@@ -3,6 +3,7 @@
  * Every byte is hostile; nothing behind p + n is read and nothing is kept. */
 #include "broker/worker/head_scan.h"
 
+#include <errno.h>
 #include <string.h>
 #include <strings.h>
 
@@ -174,10 +175,17 @@ static enum head_fault scan_connection(struct head *h, struct slice value)
 	return HEAD_OK;
 }
 
-/* What decides where the message ends, and whom it is for, may be said once only. */
+enum part { PART_REQUEST, PART_RESPONSE, PART_TRAILERS };
+
+/* What decides where the message ends, and whom it is for, may be said once only; behind its body it
+ * decides nothing, and goes no further. */
 static enum head_fault scan_meaning(struct head *h, struct slice name, struct slice value,
-				    bool is_request, bool *has_host, bool *has_coding)
+				    enum part part, bool *has_host, bool *has_coding)
 {
+	bool is_request = part == PART_REQUEST;
+
+	if (part == PART_TRAILERS)
+		return HEAD_OK;
 	if (slice_is(name, "content-length")) {
 		if (h->has_length || value.n == 0 || value.n > LENGTH_DIGITS_MAX)
 			return HEAD_BAD_LENGTH;
@@ -201,7 +209,7 @@ static enum head_fault scan_meaning(struct head *h, struct slice name, struct sl
 	return h->has_length && *has_coding ? HEAD_LENGTH_AND_CODING : HEAD_OK;
 }
 
-static enum head_fault scan_fields(const char *p, const char *stop, struct head *h, bool is_request)
+static enum head_fault scan_fields(const char *p, const char *stop, struct head *h, enum part part)
 {
 	bool has_host = false, has_coding = false;
 
@@ -224,7 +232,7 @@ static enum head_fault scan_fields(const char *p, const char *stop, struct head 
 		if (!is_token(name))
 			return HEAD_BAD_FIELD;
 		f = scan_meaning(h, name, trim((struct slice){ colon + 1, line.n - name.n - 1 }),
-				 is_request, &has_host, &has_coding);
+				 part, &has_host, &has_coding);
 		if (f != HEAD_OK)
 			return f;
 		p = line.p + line.n + 2;
@@ -233,8 +241,9 @@ static enum head_fault scan_fields(const char *p, const char *stop, struct head 
 	return p + 2 == stop ? HEAD_OK : HEAD_BAD_FIELD;
 }
 
-static enum head_fault scan(const char *p, size_t n, struct head *h, bool is_request)
+static enum head_fault scan(const char *p, size_t n, struct head *h, enum part part)
 {
+	bool is_request = part == PART_REQUEST;
 	enum head_fault f;
 
 	*h = (struct head){ 0 };
@@ -243,17 +252,23 @@ static enum head_fault scan(const char *p, size_t n, struct head *h, bool is_req
 		f = HEAD_BAD_LINE;
 	if (f == HEAD_OK)
 		f = is_request ? scan_request_line(h) : scan_status_line(h);
-	return f == HEAD_OK ? scan_fields(p + h->line.n + 2, p + n, h, is_request) : f;
+	return f == HEAD_OK ? scan_fields(p + h->line.n + 2, p + n, h, part) : f;
 }
 
 enum head_fault head_scan_request(const char *p, size_t n, struct head *h)
 {
-	return scan(p, n, h, true);
+	return scan(p, n, h, PART_REQUEST);
 }
 
 enum head_fault head_scan_response(const char *p, size_t n, struct head *h)
 {
-	return scan(p, n, h, false);
+	return scan(p, n, h, PART_RESPONSE);
+}
+
+enum head_fault head_scan_trailers(const char *p, size_t n, struct head *h)
+{
+	*h = (struct head){ 0 };
+	return scan_fields(p, p + n, h, PART_TRAILERS);
 }
 
 bool head_next(const struct head *h, const char **at, struct slice *name, struct slice *value,
@@ -295,4 +310,34 @@ bool head_is_upgrade(const struct head *h)
 {
 	return h->minor == 1 && head_has_token(h, "connection", "upgrade") && !h->is_chunked &&
 	       !h->has_length;
+}
+
+/* RFC 9110 section 7.6.2: 1*DIGIT */
+static int forwards_of(struct slice value)
+{
+	int n = 0;
+
+	if (value.n == 0)
+		return -EINVAL;
+	for (size_t i = 0; i < value.n; i++) {
+		if (value.p[i] < '0' || value.p[i] > '9')
+			return -EINVAL;
+		n = n > HEAD_FORWARDS_MAX / 10 ? HEAD_FORWARDS_MAX : n * 10 + (value.p[i] - '0');
+	}
+	return n < HEAD_FORWARDS_MAX ? n : HEAD_FORWARDS_MAX;
+}
+
+int head_max_forwards(const struct head *h)
+{
+	const char *at = h->fields;
+	struct slice name, value;
+	int n = -ENOENT;
+
+	if (!slice_is(h->method, "TRACE") && !slice_is(h->method, "OPTIONS"))
+		return n;
+	while (n != -EINVAL && head_next(h, &at, &name, &value, NULL)) {
+		if (slice_is(name, "max-forwards"))
+			n = n == -ENOENT ? forwards_of(value) : -EINVAL;
+	}
+	return n;
 }

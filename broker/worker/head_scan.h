@@ -20,6 +20,7 @@ struct slice {
 /* Real clients name two or three. Each field is held against each name: unbounded, one head could
  * keep the worker busy for seconds. */
 #define HEAD_NAMED_MAX 32
+#define HEAD_FORWARDS_MAX 999999999
 
 /** struct head - a head that was found well formed; points into the scanned bytes */
 struct head {
@@ -65,6 +66,15 @@ size_t head_end(const char *p, size_t n, size_t from);
  * Return: HEAD_OK with @h filled in, or the first fault with @h unspecified */
 enum head_fault head_scan_request(const char *p, size_t n, struct head *h);
 enum head_fault head_scan_response(const char *p, size_t n, struct head *h);
+/** head_scan_trailers() - judge the fields behind the last chunk, blank line included, by the same
+ * rules. Only @h's fields and end are filled in: none of them says anything about the message.
+ * Source: RFC 9112 section 7.1.2 */
+enum head_fault head_scan_trailers(const char *p, size_t n, struct head *h);
+
+/** head_max_forwards() - how far a TRACE or OPTIONS request may still go (RFC 9110 section 7.6.2)
+ * Return: 0 to HEAD_FORWARDS_MAX, larger values as that; -ENOENT: it says nothing, or another method;
+ *	   -EINVAL: not a number, or said twice */
+int head_max_forwards(const struct head *h);
 
 /** head_next() - the field line at *@at (start with h->fields); value without outer blanks
  * @whole: the line with its CRLF; may be NULL

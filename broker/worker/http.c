@@ -4,9 +4,11 @@
  * will see it; a body passes as it is, never beyond the end that the frame finds. A request's bytes
  * go to one origin connection, once.
  * Memory: nothing for bodies (bytes leave a socket when the other has taken them); a pooled buffer
- * for the rest of a head that was not taken at once, or for a response head that came in pieces.
+ * for the rest of a head that was not taken at once, or for a response head or trailers that came in
+ * pieces.
  * Two directions, side[].wait as in relay.c:
- *   up:   head -> body -> done (0)          down: head -> [1xx -> head] -> body -> done (0)
+ *   up:   head -> body [-> trailers] -> done (0)
+ *   down: head -> [1xx -> head] -> body [-> trailers] -> done (0)
  * Both done: CONN_HEAD again, or the end. */
 #include "broker/worker/http.h"
 
@@ -22,6 +24,7 @@
 #include "broker/worker/leave.h"
 #include "broker/worker/relay.h"
 #include "broker/worker/rewrite.h"
+#include "broker/worker/trailers.h"
 #include "broker/worker/upstream.h"
 
 #define ROUNDS 8
@@ -56,9 +59,7 @@ static int out_flush(struct conn *c, enum which to)
 	return 0;
 }
 
-/* A head at w->out, then body bytes; what is left of the head waits in a buffer.
- * Return: body bytes taken, or -errno */
-static ssize_t out_send(struct conn *c, enum which to, size_t head, const char *body, size_t n)
+ssize_t http_send(struct conn *c, enum which to, size_t head, const char *body, size_t n)
 {
 	struct iovec iov[2] = { { c->w->out, head }, { (char *)(uintptr_t)body, n } };
 	ssize_t sent = writev(c->side[to].io.fd, iov, n > 0 ? 2 : 1);
@@ -109,7 +110,7 @@ static enum step body_pass(struct conn *c, enum which from, struct frame *f, siz
 	c->side[from].moved += (uint64_t)sent;
 	if (f->is_done)
 		return STEP_DONE;
-	return sent < mine ? STEP_WRITE : n == HEAD_MAX ? STEP_AGAIN : STEP_READ;
+	return sent < mine ? STEP_WRITE : f->is_trailing || n == HEAD_MAX ? STEP_AGAIN : STEP_READ;
 }
 
 static enum step end_reset(struct conn *c, enum reason reason)
@@ -130,6 +131,15 @@ static enum step end_refuse(struct conn *c, enum reason reason, const char *what
 	return STEP_GONE;
 }
 
+/* A step of trailers_pass(), as body_pass() reports it. */
+static enum step tail_pass(struct conn *c, enum which from, struct frame *f, int *error)
+{
+	int r = trailers_pass(c, from, f);
+
+	*error = r < 0 ? r : 0;
+	return r < 0 ? STEP_GONE : r > 0 ? STEP_AGAIN : STEP_READ;
+}
+
 /* ---- up: the request ---- */
 
 static enum step up_broken(struct conn *c)
@@ -138,6 +148,27 @@ static enum step up_broken(struct conn *c)
 	c->http->is_broken = true;
 	buf_put(&c->w->bufs, &c->http->out[ORIGIN]);
 	return STEP_DONE;
+}
+
+/* The client's message can go no further. */
+static enum step up_failed(struct conn *c, int error)
+{
+	static const char what[] = "was sent a body whose chunks are malformed";
+
+	switch (error) {
+	case -EBADMSG:
+		return c->http->is_resp_started ? end_reset(c, REASON_BAD_REQUEST)
+						: end_refuse(c, REASON_BAD_REQUEST, what);
+	case -EIO:
+		return end_reset(c, REASON_CLIENT_RESET);
+	case -ENODATA: /* in the middle of its request */
+		return end_reset(c, REASON_CLIENT_GONE);
+	case -ENOBUFS:
+		return end_refuse(c, REASON_INTERNAL,
+				  "was sent trailers for which there is no room now");
+	default:
+		return up_broken(c);
+	}
 }
 
 static enum step up_step(struct conn *c)
@@ -153,20 +184,17 @@ static enum step up_step(struct conn *c)
 		return up_broken(c);
 	if (h->req.is_done)
 		return STEP_DONE;
+	if (h->req.is_trailing) {
+		s = tail_pass(c, CLIENT, &h->req, &error);
+		return error < 0 ? up_failed(c, error) : s;
+	}
 	n = recv(c->side[CLIENT].io.fd, c->w->in, HEAD_MAX, MSG_PEEK | MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN ? STEP_READ : end_reset(c, REASON_CLIENT_RESET);
 	if (n == 0)
-		return end_reset(c, REASON_CLIENT_GONE); /* in the middle of its request */
+		return up_failed(c, -ENODATA);
 	s = body_pass(c, CLIENT, &h->req, (size_t)n, &error);
-	if (error == -EBADMSG)
-		return h->is_resp_started ? end_reset(c, REASON_BAD_REQUEST)
-					  : end_refuse(c, REASON_BAD_REQUEST,
-						       "was sent a body whose "
-						       "chunks are malformed");
-	if (error == -EIO)
-		return end_reset(c, REASON_CLIENT_RESET);
-	return error < 0 ? up_broken(c) : s;
+	return error < 0 ? up_failed(c, error) : s;
 }
 
 /* ---- down: the response ---- */
@@ -193,7 +221,7 @@ static enum step down_head(struct conn *c, const struct head_read *r)
 	struct head head;
 	struct frame f, probe;
 	ssize_t len, body = 0, taken;
-	bool is_peeked = h->resp_head == NULL;
+	bool is_peeked = h->part[ORIGIN] == NULL;
 
 	if (head_scan_response(r->p, r->n, &head) != HEAD_OK ||
 	    frame_response(&f, r->p, r->n, c->is_head_method) < 0 ||
@@ -213,7 +241,7 @@ static enum step down_head(struct conn *c, const struct head_read *r)
 		if (body < 0)
 			return end_refuse(c, REASON_BAD_RESPONSE, "sent a body that is malformed");
 	}
-	taken = out_send(c, CLIENT, (size_t)len, r->p + r->n, (size_t)body);
+	taken = http_send(c, CLIENT, (size_t)len, r->p + r->n, (size_t)body);
 	if (taken < 0)
 		return end_reset(c, taken == -ENOBUFS ? REASON_INTERNAL : REASON_CLIENT_RESET);
 	h->is_resp_started = true;
@@ -223,10 +251,11 @@ static enum step down_head(struct conn *c, const struct head_read *r)
 		(void)frame_body(&f, r->p + r->n, (size_t)taken);
 	if (is_peeked && head_consume(c->side[ORIGIN].io.fd, r->n + (size_t)taken) < 0)
 		return end_reset(c, REASON_ORIGIN_RESET);
-	buf_put(&c->w->bufs, &h->resp_head);
+	buf_put(&c->w->bufs, &h->part[ORIGIN]);
 	if (head.status < 200 && head.status != 101)
 		return STEP_AGAIN; /* another head follows */
 	h->is_switched = head.status == 101;
+	rewrite_named(&h->named[ORIGIN], &head);
 	h->resp = f;
 	h->is_resp_head_done = true;
 	return taken < body ? STEP_WRITE : STEP_AGAIN;
@@ -242,7 +271,7 @@ static enum step down_eof(struct conn *c, bool is_reset)
 		h->resp.is_kept = false;
 		return STEP_DONE;
 	}
-	if (!h->is_resp_started && h->is_reused && !h->resp_head) {
+	if (!h->is_resp_started && h->is_reused && !h->part[ORIGIN]) {
 		/* it gave the connection up while the request was on its way: the client sees the
 		 * same and may send it again; weir may not */
 		conn_finish(c, REASON_ORIGIN_RESET);
@@ -251,6 +280,24 @@ static enum step down_eof(struct conn *c, bool is_reset)
 	return end_refuse(c, REASON_ORIGIN_RESET,
 			  is_reset ? "reset the connection"
 				   : "closed the connection without an answer");
+}
+
+static enum step down_failed(struct conn *c, int error)
+{
+	return end_reset(c, error == -EBADMSG	? REASON_BAD_RESPONSE
+			    : error == -EIO	? REASON_ORIGIN_RESET
+			    : error == -ENOBUFS ? REASON_INTERNAL
+						: REASON_CLIENT_RESET);
+}
+
+static enum step down_tail(struct conn *c)
+{
+	int error;
+	enum step s = tail_pass(c, ORIGIN, &c->http->resp, &error);
+
+	if (error == -ENODATA)
+		return down_eof(c, false);
+	return error < 0 ? down_failed(c, error) : s;
 }
 
 static enum step down_body(struct conn *c)
@@ -264,11 +311,7 @@ static enum step down_body(struct conn *c)
 	if (n <= 0)
 		return down_eof(c, n < 0);
 	s = body_pass(c, ORIGIN, &c->http->resp, (size_t)n, &error);
-	if (error == 0)
-		return s;
-	return end_reset(c, error == -EBADMSG ? REASON_BAD_RESPONSE
-			    : error == -EIO   ? REASON_ORIGIN_RESET
-					      : REASON_CLIENT_RESET);
+	return error < 0 ? down_failed(c, error) : s;
 }
 
 static enum step down_step(struct conn *c)
@@ -284,8 +327,8 @@ static enum step down_step(struct conn *c)
 	if (h->is_switched || (h->is_resp_head_done && h->resp.is_done))
 		return STEP_DONE;
 	if (h->is_resp_head_done)
-		return down_body(c);
-	got = head_read(c->w, c->side[ORIGIN].io.fd, &h->resp_head, &r);
+		return h->resp.is_trailing ? down_tail(c) : down_body(c);
+	got = head_read(c->w, c->side[ORIGIN].io.fd, &h->part[ORIGIN], &r);
 	if (got > 0)
 		return down_head(c, &r);
 	if (got == 0)
@@ -330,6 +373,20 @@ static int events_of(const struct conn *c, enum which which)
 	       (c->side[!which].wait == EV_WRITE ? EV_WRITE : 0);
 }
 
+/* Its turn is over and it could go on. What lies in a socket wakes it again; of what does not, there
+ * will be no event. */
+static enum step after_rounds(const struct conn *c, enum which from)
+{
+	const struct http *h = c->http;
+
+	if (h->out[!from])
+		return STEP_WRITE;
+	if (from == CLIENT ? h->req.is_done
+			   : h->is_switched || (h->is_resp_head_done && h->resp.is_done))
+		return STEP_DONE;
+	return STEP_READ;
+}
+
 /* Return: false when the connection is gone */
 static bool pump(struct conn *c, enum which from)
 {
@@ -339,6 +396,8 @@ static bool pump(struct conn *c, enum which from)
 		s = from == CLIENT ? up_step(c) : down_step(c);
 	if (s == STEP_GONE)
 		return false;
+	if (s == STEP_AGAIN)
+		s = after_rounds(c, from);
 	c->side[from].wait = s == STEP_DONE ? 0 : s == STEP_WRITE ? EV_WRITE : EV_READ;
 	return true;
 }
@@ -382,6 +441,7 @@ static ssize_t request_head(struct conn *c, const char *p, size_t n)
 		   head_has_token(&head, "proxy-connection", "close");
 	h->is_client_kept = head.minor == 1 && !is_close;
 	h->is_upgrade = head_is_upgrade(&head);
+	rewrite_named(&h->named[CLIENT], &head);
 	len = rewrite_request(c->w->out, sizeof(c->w->out), &head, path, h->host, h->port,
 			      h->is_upgrade);
 	if (len < 0 || frame_request(&h->req, c->w->out, (size_t)len) < 0)
@@ -389,8 +449,7 @@ static ssize_t request_head(struct conn *c, const char *p, size_t n)
 	return h->is_upstream ? upstream_head(c, (size_t)len) : len;
 }
 
-/* Where the waiting head is: in a buffer, or still in the socket. */
-static const char *waiting_head(struct conn *c)
+const char *http_waiting(struct conn *c)
 {
 	if (c->head)
 		return c->head->end == c->head_len ? c->head->data : NULL;
@@ -423,7 +482,7 @@ void http_begin(struct conn *c)
 	conn_state(c, CONN_HTTP);
 	h->interim = 0;
 	h->is_broken = h->is_resp_started = h->is_resp_head_done = h->is_switched = false;
-	p = waiting_head(c);
+	p = http_waiting(c);
 	len = p ? request_head(c, p, c->head_len) : -EBADMSG;
 	if (len < 0) {
 		conn_reset(c, REASON_INTERNAL);
@@ -435,7 +494,7 @@ void http_begin(struct conn *c)
 	}
 	buf_put(&c->w->bufs, &c->head);
 	leave_watch(c);
-	if (out_send(c, ORIGIN, (size_t)len, NULL, 0) < 0)
+	if (http_send(c, ORIGIN, (size_t)len, NULL, 0) < 0)
 		(void)up_broken(c);
 	c->side[CLIENT].wait = c->side[ORIGIN].wait = EV_READ;
 	if (h->is_broken)

@@ -13,4 +13,11 @@ void http_begin(struct conn *c);
 /** http_ready() - @revents on one side during an exchange */
 void http_ready(struct conn *c, enum which which, int revents);
 
+/** http_send() - send a head at w->out, then @n body bytes; what is left of the head waits in a buffer.
+ * Return: body bytes taken, or -errno, -ENOBUFS when there is no buffer */
+ssize_t http_send(struct conn *c, enum which to, size_t head, const char *body, size_t n);
+/** http_waiting() - the waiting request's head, c->head_len bytes, in a buffer or peeked at anew.
+ * Return: NULL when it is not there any more */
+const char *http_waiting(struct conn *c);
+
 #endif

@@ -14,6 +14,7 @@
 #include "broker/worker/framing.h"
 #include "broker/worker/head_scan.h"
 #include "broker/worker/pool.h"
+#include "broker/worker/rewrite.h"
 #include "broker/worker/target.h"
 #include "broker/worker/transparent.h"
 #include "common/msg.h"
@@ -114,10 +115,11 @@ struct http {
 	char host[HOST_MAX + 1]; /* canonical: the verdict under which the origin is open */
 	uint16_t port;
 	struct frame req, resp;
-	struct buf *out[2];    /* by destination: the end of a head that was not taken at once */
-	struct buf *resp_head; /* a response head that came in pieces */
-	uint32_t requests;     /* that rode on this verdict */
-	uint8_t interim;       /* 1xx heads of this answer */
+	struct buf *out[2];  /* by destination: the end of a head that was not taken at once */
+	struct buf *part[2]; /* by source: a response head or trailers that came in pieces */
+	struct rewrite_named named[2]; /* by source: what its trailers may not hold */
+	uint32_t requests;	       /* that rode on this verdict */
+	uint8_t interim;	       /* 1xx heads of this answer */
 	bool is_upgrade;
 	bool is_broken;	      /* the origin takes no more of the request */
 	bool is_resp_started; /* something was passed on: no refusal can follow */
@@ -168,6 +170,7 @@ struct conn {
 	uint16_t share;	     /* PARKED: 1 + the share that is used up, 0: none is */
 	bool is_head_method; /* HEAD: a refusal has no body */
 	bool is_upgrade;     /* the request asks for another protocol */
+	bool is_last;	     /* Max-Forwards is 0: it goes no further than here */
 	bool is_sni_host;    /* the tunnel's ClientHello names the verdict's host */
 };
 _Static_assert(sizeof(struct conn) <= 512, "an idle tunnel costs at most 512 bytes");

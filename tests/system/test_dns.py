@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: ISC
 """Names to addresses: what the servers say is what the client is told, and soon"""
 import socket
+import struct
 import time
 
 import pytest
@@ -176,6 +177,92 @@ def test_queries_under_way_end_with_the_server_they_were_sent_to(net):
         st, _, body, _ = sb.answer()
         assert st == 200 and body.endswith("allowed /x\n"), (st, body)
         assert sb.py(GET, a=n)[2].endswith("other /x\n")
+
+
+# ---- answers that are none ----
+
+def other_address(out):
+    return out.replace(socket.inet_aton(WEB), socket.inet_aton(WEB2))
+
+
+NO_ANSWER = {
+    "the query itself": lambda q, out: q,
+    "the query, answered": lambda q, out: out[:2] + bytes([out[2] & 0x7F]) + other_address(out)[3:],
+    "a notification": lambda q, out: out[:2] + bytes([out[2] | 4 << 3]) + other_address(out)[3:],
+    "another id": lambda q, out: bytes([out[0] ^ 1]) + other_address(out)[1:],
+    "another question": lambda q, out: other_address(out).replace(q[13:16], b"zzz"),
+    "another type": lambda q, out: out[:len(q) - 3] + b"\x10" + other_address(out)[len(q) - 2:],
+    "eleven bytes": lambda q, out: out[:11],
+    "nothing": lambda q, out: b"",
+}
+
+
+@pytest.mark.parametrize("what", NO_ANSWER)
+def test_what_is_no_answer_to_the_query_counts_as_none(net, what):
+    """the one behind it counts, and the address in it is not dialled"""
+    n, lies = name(net, [WEB]), []
+
+    def lie(q, out, _proto):
+        lies.append(NO_ANSWER[what](q, out))
+        return [lies[-1], out]
+    net.dns.hostile[n] = lie
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, _, body, took = sb.py(GET, a=n)
+    assert len(lies) == 2 and st == 200 and body.endswith("allowed /x\n"), (st, body)
+    assert took < 2, took
+
+
+def test_an_answer_from_another_server_counts_as_none(net):
+    n = name(net, [WEB])
+    net.dns.hostile[n] = lambda q, out, _proto: [(other_address(out), net.dns2.udp), out]
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, _, body, _ = sb.py(GET, a=n)
+    assert st == 200 and body.endswith("allowed /x\n"), (st, body)
+
+
+def test_who_sends_queries_back_is_no_name_server(net):
+    """a thousand times each: the next server is asked, and nothing is taken for its answer"""
+    n = name(net, [WEB])
+    net.dns2.hostile[n] = lambda q, _out, _proto: [q] * 1000
+    resolv(net, "nameserver 93.184.216.41\nnameserver 10.77.0.2\n")
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, _, body, took = sb.py(GET, a=n)
+    assert n in net.dns2.names() and st == 200 and body.endswith("allowed /x\n"), (st, body)
+    assert took < 4, took
+
+
+@pytest.mark.parametrize("what", ["the query itself", "a notification", "eleven bytes"])
+def test_what_is_no_answer_ends_a_tcp_connection(net, what):
+    n = name(net, [WEB])
+    net.dns2.truncated.add(n)
+    net.dns2.set(n, [WEB2])
+    net.dns2.hostile[n] = lambda q, out, proto: [NO_ANSWER[what](q, out) if proto == "tcp" else out]
+    resolv(net, "nameserver 93.184.216.41\nnameserver 10.77.0.2\n")
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, _, body, took = sb.py(GET, a=n)
+    assert {q["proto"] for q in net.dns2.queries if q["name"] == n} == {"udp", "tcp"}
+    assert st == 200 and body.endswith("allowed /x\n"), (st, body)
+    assert took < 4, took
+
+
+MALFORMED = {
+    "a name that points to itself": lambda q, out: out[:len(q)] + struct.pack("!H", 0xC000 | len(q)) +
+    out[len(q) + 2:],
+    "a name that points behind the end": lambda q, out: out[:len(q)] + b"\xff\xff" + out[len(q) + 2:],
+    "an address that is cut": lambda q, out: out[:-1] if out[7] else out,
+    "more answers than there are": lambda q, out: out[:6] + b"\xff\xff" + out[8:],
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_a_malformed_answer_is_502_at_once(net, what):
+    n = name(net, [WEB])
+    net.dns.hostile[n] = lambda q, out, _proto: [MALFORMED[what](q, out)]
+    with net.inside(allow=[".example.org:80"]) as sb:
+        st, status, body, took = sb.py(GET, a=n)
+        assert st == 502 and "error=dns_error" in status, (st, status, body)
+        assert took < 2, took
+        assert sb.py(GET, a=HOST)[0] == 200
 
 
 # ---- single labels ----

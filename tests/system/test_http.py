@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from origins.http import early
+from origins.http import SENT, early
 from origins.tcp import pattern
 from world import need, verdicts
 
@@ -419,6 +419,115 @@ def test_h5_a_broken_chunk_never_becomes_another_request(sb, web, chunk):
     assert web.b.seen() == [] and b"other /evil" not in got
 
 
+BAD_TRAILERS = b"Proxy-Authorization: Basic c2VjcmV0\r\nproxy-foo: secret\r\nHost: secret.example\r\n" \
+    b"Content-Length: 3\r\nTransfer-Encoding: secret\r\nAuthorization: secret\r\nTE: secret\r\n" \
+    b"Connection: secret\r\nCookie: secret\r\nSet-Cookie: secret\r\nX-Hop: secret\r\n"
+
+
+def cut(data, how):
+    at = {"whole": [], "bytes": list(range(1, len(data))), "end": [data.index(b"0\r\n") + 3]}[how]
+    return [data[a:b] for a, b in zip([0] + at, at + [len(data)])]
+
+
+@pytest.mark.parametrize("how", ["whole", "bytes", "end"])
+def test_a9_trailers_of_a_request_are_judged_like_its_head(sb, web, how):
+    body = b"5\r\nhello\r\n0\r\nX-Sum: kept\r\n" + BAD_TRAILERS + b"1-More: kept\r\n\r\n"
+    d = req("http://allowed.example.org/1", "POST", "Transfer-Encoding: chunked", "Connection: X-Hop")
+    got = sb.py("""
+        s = proxy(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1); s.sendall(d)
+        for p in pieces: s.sendall(p)
+        s.sendall(d2)
+        result = read_all(s)
+    """, d=d, pieces=cut(body, how), d2=req("http://allowed.example.org/2", "GET", "Connection: close"))
+    assert got.count(b"HTTP/1.1 200") == 2, got
+    r = web.a.requests[0]
+    sent = web.a.data[r.conn]
+    assert r.body == b"hello" and b"0\r\nX-Sum: kept\r\n1-More: kept\r\n\r\nGET /2 " in sent, sent
+    assert b"ecret" not in sent and b"Proxy" not in sent and b"proxy" not in sent, sent
+
+
+@pytest.mark.parametrize("how", ["whole", "bytes", "end"])
+def test_a9_trailers_of_an_answer_are_judged_like_its_head(sb, web, how):
+    body = b"5\r\nhello\r\n0\r\n" + BAD_TRAILERS + b"X-Sum: kept\r\n\r\n"
+
+    def route(_req, c):
+        c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: X-Hop\r\n\r\n")
+        pieces = cut(body, how)
+        for p in pieces:
+            c.sendall(p)
+        return SENT
+    web.a.routes["/"] = route
+    d = req("http://allowed.example.org/") + req("http://other.example.org/n", "GET", "Connection: close")
+    got = sb.py("s = proxy(); s.sendall(d); result = read_all(s)", d=d)
+    assert b"5\r\nhello\r\n0\r\nX-Sum: kept\r\n\r\nHTTP/1.1 200" in got, got
+    assert got.endswith(b"other /n\n") and b"ecret" not in got, got
+
+
+@pytest.mark.parametrize("bad", [b"A: b\nB: c\r\n\r\n", b"A: b\r\n B: c\r\n\r\n", b"A : b\r\n\r\n",
+                                 b"A: \x00\r\n\r\n", b"A\r\n\r\n", b" A: b\r\n\r\n", b"\n",
+                                 b"A: " + b"b" * 66000 + b"\r\n\r\n"])
+def test_h5_malformed_trailers_are_400_and_nothing_of_them_arrives(sb, web, bad):
+    d = req("http://allowed.example.org/1", "POST", "Transfer-Encoding: chunked")
+    got = sb.py("""
+        s = proxy(); s.sendall(d)
+        try:
+            s.sendall(d2)
+        except OSError:
+            pass
+        result = read_all(s)
+    """, d=d, d2=b"5\r\nhello\r\n0\r\n" + bad + req("http://other.example.org/evil"))
+    assert got.startswith(b"HTTP/1.1 400 ") and got.count(b"HTTP/1.") == 1, got[:300]
+    web.a.wait_for(lambda: any(b"hello" in d for d in web.a.data.values()), text="the body")
+    assert web.b.seen() == [] and web.a.seen() == []
+    assert not any(b"A" in d.split(b"hello")[-1] for d in web.a.data.values() if b"hello" in d)
+
+
+# ---- Max-Forwards ----
+
+def test_max_forwards_counts_down(sb, web):
+    for method in ("TRACE", "OPTIONS"):
+        st, h, _ = get(sb, "http://allowed.example.org/m", "Max-Forwards: 2", method=method)
+        assert st == 200 and "proxy-status" not in h
+    assert [r.header("max-forwards") for r in web.a.requests] == [["1"], ["1"]]
+    st, _, _ = get(sb, "http://allowed.example.org/m", "Max-Forwards: 0")
+    assert st == 200 and web.a.requests[2].header("max-forwards") == ["0"]
+
+
+def test_max_forwards_0_is_answered_here_and_goes_no_further(sb, web):
+    st, h, body = get(sb, "http://allowed.example.org/m?q", "Max-Forwards: 0", "X-A: b", "Cookie: secret",
+                      "Proxy-Authorization: secret", "Authorization: secret", method="TRACE")
+    assert st == 200 and h["content-type"] == "message/http" and "max_forwards" in h["proxy-status"]
+    assert body.startswith(b"TRACE http://allowed.example.org/m?q HTTP/1.1\r\n") and b"X-A: b" in body
+    assert b"secret" not in body
+    st, h, body = get(sb, "http://allowed.example.org", "Max-Forwards: 0", method="OPTIONS")
+    assert (st, body) == (200, b"") and h["content-length"] == "0"
+    assert web.a.seen() == []
+
+
+def test_max_forwards_0_says_nothing_of_a_denied_host(sb, web):
+    st, _, _ = get(sb, "http://denied.example.net/", "Max-Forwards: 0", method="OPTIONS")
+    assert st == 403 and web.d.seen() == []
+
+
+def test_max_forwards_0_behind_other_requests(sb, web):
+    """on a verdict that is in force, and a head that came in pieces, 40 KB of it sent back"""
+    d = req("http://allowed.example.org/1") + req("http://allowed.example.org/2", "TRACE", "Max-Forwards: 0",
+                                                 "X-Long: " + "a" * 40000)
+    got = sb.py("""
+        s = proxy(); s.sendall(d[:300]); st = read_head(s)[0]; s.sendall(d[300:])
+        result = st, read_all(s)
+    """, d=d)
+    assert got[0] == 200 and got[1].count(b"HTTP/1.1 200 OK") == 1, got[1][:400]
+    assert b"TRACE http://allowed.example.org/2 " in got[1] and b"a" * 40000 + b"\r\n\r\n" in got[1]
+    assert web.a.seen() == [("GET", "/1")]
+
+
+@pytest.mark.parametrize("value", ["-1", "1x", "", "0x1", "1\r\nMax-Forwards: 1"])
+def test_a_max_forwards_that_is_no_number_is_400(sb, web, value):
+    st, _, _ = get(sb, "http://allowed.example.org/", f"Max-Forwards: {value}", method="OPTIONS")
+    assert st == 400 and web.a.seen() == []
+
+
 RESPONSES = {
     "content-length": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello"),
     "until close": (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", b"hello"),
@@ -496,6 +605,27 @@ def test_interim_answers_are_passed_on_but_not_without_end(sb, web, n, ends):
     assert got.count(b"HTTP/1.1 103 ") <= 64
     if ends:
         assert got.count(b"HTTP/1.1 103 ") == n, got[:200]
+
+
+@pytest.mark.parametrize("end", [b"HTTP/1.1 204 No\r\n\r\n",
+                                 b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"])
+def test_interim_answers_in_one_segment_with_the_final_one(sb, web, end):
+    """however many there are, nothing more needs to come for the last one to be passed on"""
+    counts = range(1, 20)
+    for n in counts:
+        web.a.routes[f"/{n}"] = b"HTTP/1.1 103 Early\r\n\r\n" * n + end
+    got = sb.py("""
+        out = []
+        for n in counts:
+            s = proxy(timeout=10); s.sendall(d.replace(b"/N ", b"/%d " % n))
+            got = b""
+            while end not in got: got += s.recv(65536)
+            s.sendall(d.replace(b"/N ", b"/next "))
+            while b"allowed /next" not in got: got += s.recv(65536)
+            s.close(); out.append(got.count(b" 103 "))
+        result = out
+    """, d=req("http://allowed.example.org/N"), counts=list(counts), end=end)
+    assert got == list(counts)
 
 
 def test_an_early_401_in_the_middle_of_an_upload_reaches_the_client(sb, web):

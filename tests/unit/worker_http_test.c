@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "broker/worker/framing.h"
@@ -115,7 +116,29 @@ static const struct {
 	{ "control byte in an extension", CHUNKED, "3;\x01\r\nabc\r\n", -1 },
 	{ "folded trailer", CHUNKED, "0\r\nA: b\r\n c\r\n\r\n", -1 },
 	{ "bare LF in trailers", CHUNKED, "0\r\nA: b\n\r\n", -1 },
+	{ "bare LF instead of trailers", CHUNKED, "0\r\n\n", -1 },
+	{ "trailers that would say otherwise", CHUNKED,
+	  "0\r\nContent-Length: 9\r\nContent-Length: 8\r\nTransfer-Encoding: x\r\n\r\n", 65 },
+	{ "trailers that are not over", CHUNKED, "0\r\nA: b\r\n", 0 },
 };
+
+/* Body bytes, and the trailers once all of them are there. Return: as frame_body() and the trailers */
+static ssize_t feed(struct frame *f, const char *p, size_t n)
+{
+	ssize_t took = frame_body(f, p, n);
+	struct head h;
+	size_t end;
+
+	if (took < 0 || !f->is_trailing)
+		return took;
+	end = head_end(p + took, n - (size_t)took, 0);
+	if (end == 0)
+		return (ssize_t)n; /* they wait for the rest */
+	if (head_scan_trailers(p + took, end, &h) != HEAD_OK ||
+	    frame_trailers(f, p + took, end) < 0)
+		return -EBADMSG;
+	return took + (ssize_t)end;
+}
 
 static void body_ends_where_its_frame_says(void **state)
 {
@@ -126,7 +149,7 @@ static void body_ends_where_its_frame_says(void **state)
 		ssize_t n;
 
 		assert_int_equal(frame_request(&f, bodies[i].head, strlen(bodies[i].head)), 0);
-		n = frame_body(&f, bodies[i].body, len);
+		n = feed(&f, bodies[i].body, len);
 		if (bodies[i].ends < 0 ? n != -EBADMSG
 		    : bodies[i].ends   ? n != bodies[i].ends || !f.is_done
 				       : n != (ssize_t)len || f.is_done)
@@ -142,29 +165,160 @@ static void body_in_single_bytes_ends_at_the_same_place(void **state)
 		ssize_t n = 0, at = 0;
 
 		assert_int_equal(frame_request(&f, bodies[i].head, strlen(bodies[i].head)), 0);
-		for (const char *p = bodies[i].body; *p && n >= 0 && !f.is_done; p++) {
-			n = frame_body(&f, p, 1);
+		for (const char *p = bodies[i].body; *p && n >= 0 && !f.is_done; p += n) {
+			n = f.is_trailing ? feed(&f, p, strlen(p)) : frame_body(&f, p, 1);
 			at += n > 0 ? n : 0;
+			if (n == 0 && !f.is_trailing)
+				fail_msg("%s: stuck at '%s'", bodies[i].name, p);
 		}
 		if (bodies[i].ends < 0 ? n >= 0 : bodies[i].ends && at != bodies[i].ends)
 			fail_msg("%s: %zd after %zd", bodies[i].name, n, at);
 	}
 }
 
-static void trailers_are_bounded(void **state)
+static void chunk_extensions_are_bounded(void **state)
 {
-	struct chunks c = { 0 };
-	char line[1026];
-	bool done = false;
-	ssize_t n = chunks_scan(&c, "0\r\n", 3, &done);
+	struct frame f;
+	char chunk[1030];
+	ssize_t n;
 
 	(void)state;
-	memset(line, 'a', sizeof(line));
-	memcpy(line + sizeof(line) - 2, "\r\n", 2);
+	assert_int_equal(frame_request(&f, CHUNKED, sizeof(CHUNKED) - 1), 0);
+	memset(chunk, 'a', sizeof(chunk));
+	memcpy(chunk, "1;", 2);
+	memcpy(chunk + sizeof(chunk) - 5, "\r\nx\r\n", 5);
+	n = sizeof(chunk);
 	for (int i = 0; i < 64 && n > 0; i++)
-		n = chunks_scan(&c, line, sizeof(line), &done);
-	assert_int_equal(n, sizeof(line));
-	assert_int_equal(chunks_scan(&c, line, sizeof(line), &done), -EBADMSG);
+		n = frame_body(&f, chunk, sizeof(chunk));
+	assert_int_equal(n, sizeof(chunk));
+	assert_int_equal(frame_body(&f, chunk, sizeof(chunk)), -EBADMSG);
+}
+
+static const struct {
+	const char *name, *connection, *in, *want; /* want NULL: malformed */
+} trailers[] = {
+	{ "what is meant to be there", "close", "X-Sum: abc\r\nETag: \"e\"\r\nServer-Timing: a\r\n",
+	  "X-Sum: abc\r\nETag: \"e\"\r\nServer-Timing: a\r\n" },
+	{ "Proxy-* and hop-by-hop", "close",
+	  "Proxy-Authorization: s\r\nA: b\r\nPROXY-foo: 1\r\nConnection: x\r\nTE: gzip\r\n"
+	  "Keep-Alive: 1\r\nUpgrade: h2c\r\n",
+	  "A: b\r\n" },
+	{ "framing", "close",
+	  "content-length: 3\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\nA:b\r\n", "A:b\r\n" },
+	{ "routing and who asks", "close",
+	  "Host: evil\r\nAuthorization: x\r\nCookie: c\r\nSet-Cookie: s\r\nWWW-Authenticate: a\r\n",
+	  "" },
+	{ "what is asked, what it holds", "close",
+	  "If-Match: x\r\nRange: a\r\nExpect: 100-continue\r\nContent-Type: t\r\nIfx: 1\r\n",
+	  "Ifx: 1\r\n" },
+	{ "what Connection names", "X-Hop, x-two", "X-HOP: 1\r\nx-Two: 2\r\nx-three: 3\r\n",
+	  "x-three: 3\r\n" },
+	{ "more names than are kept", "a, b, c, d, e, f, g, h, i", "x: 1\r\na: 2\r\n", "" },
+	{ "a name that only begins like one", "close", "Proxy: 1\r\nHosts: 2\r\n",
+	  "Proxy: 1\r\nHosts: 2\r\n" },
+	{ "folded", "close", "A: b\r\n c: d\r\n", NULL },
+	{ "space before the colon", "close", "Proxy-Authorization : b\r\n", NULL },
+	{ "bare LF", "close", "A: b\nProxy-Authorization: c\r\n", NULL },
+	{ "bare CR", "close", "A: b\rProxy-Authorization: c\r\n", NULL },
+	{ "a control byte", "close", "A: \x01\r\n", NULL },
+	{ "no colon", "close", "A\r\n", NULL },
+	{ "no name", "close", ": b\r\n", NULL },
+};
+
+static void trailers_lose_what_a_head_would(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(trailers); i++) {
+		char text[512], out[512], want[512];
+		struct rewrite_named named;
+		struct head h;
+		ssize_t n;
+
+		(void)snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nConnection: %s\r\n\r\n",
+			       trailers[i].connection);
+		assert_int_equal(head_scan_request(text, strlen(text), &h), HEAD_OK);
+		rewrite_named(&named, &h);
+		(void)snprintf(text, sizeof(text), "%s\r\n", trailers[i].in);
+		if (!trailers[i].want) {
+			if (head_scan_trailers(text, strlen(text), &h) == HEAD_OK)
+				fail_msg("%s passed", trailers[i].name);
+			continue;
+		}
+		assert_int_equal(head_scan_trailers(text, strlen(text), &h), HEAD_OK);
+		n = rewrite_trailers(out, sizeof(out) - 1, &h, &named);
+		assert_true(n > 0);
+		out[n] = '\0';
+		(void)snprintf(want, sizeof(want), "%s\r\n", trailers[i].want);
+		if (!str_eq(out, want))
+			fail_msg("%s: '%s'", trailers[i].name, out);
+	}
+}
+
+static const struct {
+	const char *name, *method, *fields,
+		*sent; /* sent NULL: it goes no further, or is refused */
+	int forwards;
+} hops[] = {
+	{ "one less", "TRACE", "Max-Forwards: 3\r\n", "Max-Forwards: 2\r\n", 3 },
+	{ "the last but one", "OPTIONS", "A: b\r\nmax-forwards:1\r\n",
+	  "A: b\r\nMax-Forwards: 0\r\n", 1 },
+	{ "none left", "OPTIONS", "Max-Forwards: 0\r\n", NULL, 0 },
+	{ "none left, in other words", "TRACE", "Max-Forwards: 000\r\n", NULL, 0 },
+	{ "other methods keep theirs", "GET", "Max-Forwards: 0\r\n", "Max-Forwards: 0\r\n",
+	  -ENOENT },
+	{ "nothing said", "TRACE", "A: b\r\n", "A: b\r\n", -ENOENT },
+	{ "more than anybody needs", "TRACE", "Max-Forwards: 99999999999999999999\r\n",
+	  "Max-Forwards: 999999998\r\n", HEAD_FORWARDS_MAX },
+	{ "negative", "TRACE", "Max-Forwards: -1\r\n", NULL, -EINVAL },
+	{ "empty", "TRACE", "Max-Forwards:\r\n", NULL, -EINVAL },
+	{ "hexadecimal", "OPTIONS", "Max-Forwards: 0x3\r\n", NULL, -EINVAL },
+	{ "twice", "OPTIONS", "Max-Forwards: 3\r\nMax-Forwards: 3\r\n", NULL, -EINVAL },
+};
+
+static void max_forwards_counts_down_to_here(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(hops); i++) {
+		char in[256], out[256], want[256];
+		struct head h;
+		struct asked a;
+		struct slice path;
+		ssize_t n;
+
+		(void)snprintf(in, sizeof(in), "%s http://a/x HTTP/1.1\r\n%s\r\n", hops[i].method,
+			       hops[i].fields);
+		assert_int_equal(head_scan_request(in, strlen(in), &h), HEAD_OK);
+		if (head_max_forwards(&h) != hops[i].forwards)
+			fail_msg("%s: %d", hops[i].name, head_max_forwards(&h));
+		if (!hops[i].sent)
+			continue;
+		assert_int_equal(target_read(&h, &a, &path), FORM_ABSOLUTE);
+		n = rewrite_request(out, sizeof(out) - 1, &h, path, "a", 80, false);
+		assert_true(n > 0);
+		out[n] = '\0';
+		(void)snprintf(want, sizeof(want), "%s /x HTTP/1.1\r\nHost: a\r\n%s\r\n",
+			       hops[i].method, hops[i].sent);
+		if (!str_eq(out, want))
+			fail_msg("%s: '%s'", hops[i].name, out);
+	}
+}
+
+static void trace_sends_back_no_secret(void **state)
+{
+	static const char in[] = "TRACE http://a/x HTTP/1.1\r\nMax-Forwards: 0\r\nCookie: s\r\n"
+				 "Authorization: s\r\nProxy-Authorization: s\r\nX: y\r\n\r\n";
+	static const char want[] = "TRACE http://a/x HTTP/1.1\r\nMax-Forwards: 0\r\nX: y\r\n\r\n";
+	char out[256];
+	struct head h;
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(head_scan_request(in, sizeof(in) - 1, &h), HEAD_OK);
+	n = rewrite_trace(out, sizeof(out) - 1, &h);
+	assert_true(n > 0);
+	out[n] = '\0';
+	assert_string_equal(out, want);
+	assert_int_equal(rewrite_trace(out, (size_t)n - 1, &h), -EMSGSIZE);
 }
 
 static void response_without_a_body_is_over_with_its_head(void **state)
@@ -279,7 +433,10 @@ int main(void)
 		cmocka_unit_test(response_is_rewritten_for_its_client),
 		cmocka_unit_test(body_ends_where_its_frame_says),
 		cmocka_unit_test(body_in_single_bytes_ends_at_the_same_place),
-		cmocka_unit_test(trailers_are_bounded),
+		cmocka_unit_test(chunk_extensions_are_bounded),
+		cmocka_unit_test(trailers_lose_what_a_head_would),
+		cmocka_unit_test(max_forwards_counts_down_to_here),
+		cmocka_unit_test(trace_sends_back_no_secret),
 		cmocka_unit_test(response_without_a_body_is_over_with_its_head),
 		cmocka_unit_test(refusal_names_status_error_and_reason),
 		cmocka_unit_test(refusal_body_has_three_lines_whatever_it_is_made_of),

@@ -22,11 +22,13 @@ def _name_at(msg, at):
 class Dns:
     """zone[name] is a list of addresses; or a list of such lists, one for each query of a type
     (the last one stays); or NXDOMAIN, SERVFAIL, REFUSED, DROP; or {A: …, AAAA: …} of these.
-    Unknown names are NXDOMAIN. Names in .truncated are answered whole over TCP alone."""
+    Unknown names are NXDOMAIN. Names in .truncated are answered whole over TCP alone.
+    hostile[name] is a function (query, answer, proto) -> the messages that are sent instead, each bytes or
+    (bytes, the UDP socket that sends them)."""
 
     def __init__(self, udp, tcp, ttl=60):
         self.zone, self.queries, self.ttl = {}, [], ttl
-        self.truncated = set()
+        self.truncated, self.hostile = set(), {}
         self.udp, self.tcp = udp, tcp
         self.cond = threading.Condition()
         self._used = {}
@@ -92,6 +94,13 @@ class Dns:
             out += struct.pack("!HHHIH", 0xC00C, qtype, 1, self.ttl, len(packed)) + packed
         return out
 
+    def _answers(self, msg, proto):
+        out = self._answer(msg, proto)
+        lie = self.hostile.get(_name_at(msg, 12)[0])
+        if lie:
+            return lie(msg, out, proto)
+        return [] if out is None else [out]
+
     def _serve_udp(self):
         while True:
             try:
@@ -99,9 +108,9 @@ class Dns:
             except OSError:
                 return
             try:
-                out = self._answer(msg, "udp")
-                if out is not None:
-                    self.udp.sendto(out, peer)
+                for out in self._answers(msg, "udp"):
+                    out, sock = out if isinstance(out, tuple) else (out, self.udp)
+                    sock.sendto(out, peer)
             except (IndexError, struct.error, OSError):
                 pass
 
@@ -115,13 +124,15 @@ class Dns:
 
     def _one_tcp(self, c):
         with c, c.makefile("rb") as f:
-            while True:
-                head = f.read(2)
-                if len(head) < 2:
-                    return
-                out = self._answer(f.read(struct.unpack("!H", head)[0]), "tcp")
-                if out is not None:
-                    c.sendall(struct.pack("!H", len(out)) + out)
+            try:
+                while True:
+                    head = f.read(2)
+                    if len(head) < 2:
+                        return
+                    for out in self._answers(f.read(struct.unpack("!H", head)[0]), "tcp"):
+                        c.sendall(struct.pack("!H", len(out)) + out)
+            except OSError:
+                return	# a reset: what was sent was no answer
 
     def close(self):
         for s in (self.udp, self.tcp):

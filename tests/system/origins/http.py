@@ -16,13 +16,16 @@ class Request:
         return [v.strip() for k, v in self.headers if k.lower() == name.lower()]
 
 
+SENT = object()
+
+
 class Early(Exception):
     """an answer before the body was read"""
 
 
 class Http(Tcp):
     """routes[path] is bytes (a 200), a whole answer beginning with HTTP/, or a function
-    (request, conn) -> one of these or None. Requests are in .requests in their order."""
+    (request, conn) -> one of these, None, or SENT: it wrote its answer itself. Requests are in .requests in their order."""
 
     def __init__(self, sock, name, tls=None):
         self.name, self.requests, self.routes, self.tls = name, [], {}, tls
@@ -73,6 +76,8 @@ class Http(Tcp):
         if early:
             return False
         out = route(req, c) if callable(route) else route
+        if out is SENT:
+            return True
         if out is None:
             out = f"{self.name} {req.target}\n".encode()
         if not out.startswith(b"HTTP/"):
@@ -99,7 +104,9 @@ class Http(Tcp):
                     while True:
                         line = f.readline(65536)
                         self.record(n, line)
-                        if line in (b"\r\n", b""):
+                        if not line:
+                            raise ValueError("trailers cut")
+                        if line == b"\r\n":
                             return body
                 body += read(k)
                 read(2)
