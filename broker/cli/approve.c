@@ -170,12 +170,15 @@ int approve_send(const struct approve *a, const char *sandbox, json_int_t id, co
 	json_t *reply = sandbox_request(a->runtime, a->uid, sandbox, req);
 	const char *why = json_string_value(json_object_get(reply, "error"));
 	const char *fix = json_string_value(json_object_get(reply, "fix"));
+	const char *but = json_string_value(json_object_get(reply, "note"));
 	int r = 0;
 
 	if (!json_is_true(json_object_get(reply, "ok")))
 		r = err_set(e, 0, "%s", why ? why : "the sandbox does not answer");
 	if (r < 0 && fix)
 		r = err_fix(e, "%s", fix);
+	if (r == 0 && but)
+		note("%s%s%s%s", but, fix ? " (" : "", fix ? fix : "", fix ? ")" : "");
 	json_decref(reply);
 	json_decref(req);
 	return r;

@@ -210,6 +210,7 @@ static void key(struct monitor *m, char c)
 {
 	struct question *q = question_find(m, m->line.question);
 	struct err e = { 0 };
+	int r;
 
 	if (!q)
 		return;
@@ -230,8 +231,11 @@ static void key(struct monitor *m, char c)
 		if (choices[i].key != c)
 			continue;
 		/* it ends in ask_line_gone(), or is still open and says why */
-		if (question_answer(m, q->id, choices[i].answer, "terminal", &e) < 0)
+		r = question_answer(m, q->id, choices[i].answer, "terminal", &e);
+		if (r < 0)
 			failed(m, &e);
+		else if (r > 0)
+			note("%s (%s)", e.what, e.fix);
 		return;
 	}
 }

@@ -12,6 +12,7 @@
 #include "broker/monitor/audit.h"
 #include "broker/monitor/control.h"
 #include "broker/monitor/forward.h"
+#include "broker/monitor/kept.h"
 #include "broker/monitor/live.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/questions.h"
@@ -253,6 +254,8 @@ static json_t *say_answer(struct control_client *c, const json_t *req)
 	enum answer a = json_is_string(word) ? answer_find(json_string_value(word)) : ANSWER_NONE;
 	char text[ERR_TEXT_MAX];
 	struct err e = { 0 };
+	json_t *o;
+	int r;
 
 	if (!json_is_integer(id) || json_integer_value(id) < 1)
 		return control_failure("expected the number of a question: \"question\":1", "");
@@ -260,9 +263,15 @@ static json_t *say_answer(struct control_client *c, const json_t *req)
 		return control_failure("expected an answer: once, sandbox, project, always, deny "
 				       "or deny_always",
 				       "");
-	if (question_answer(c->m, (uint64_t)json_integer_value(id), a, "control", &e) < 0)
+	r = question_answer(c->m, (uint64_t)json_integer_value(id), a, "control", &e);
+	if (r < 0)
 		return control_failure(err_text(&e, text), e.fix);
-	return success();
+	o = success();
+	if (r > 0) {
+		set(o, "note", err_text(&e, text));
+		set(o, "fix", e.fix);
+	}
+	return o;
 }
 
 /* ---- verbs ---- */

@@ -15,6 +15,7 @@
 
 #include "broker/monitor/ask_line.h"
 #include "broker/monitor/control.h"
+#include "broker/monitor/kept.h"
 #include "broker/monitor/live.h"
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/record.h"
@@ -359,32 +360,6 @@ struct question *question_find(const struct monitor *m, uint64_t id)
 	return NULL;
 }
 
-bool question_may(const struct monitor *m, enum answer a)
-{
-	return !answer_is_kept(a) || m->run->keep != NULL;
-}
-
-/* Return: 0, or -errno with @e: then it is on no file */
-static int keep(struct monitor *m, const struct question *q, enum answer a, struct err *e)
-{
-	const struct run_answer kept = {
-		.target = &q->target,
-		.deny = a == ANSWER_DENY_ALWAYS,
-		.project = a == ANSWER_PROJECT,
-		.is_private = q->is_private,
-		.no_sni = q->no_sni,
-	};
-
-	if (!question_may(m, a)) {
-		(void)err_set(e, 0,
-			      "this sandbox does not read the user's policy: '%s' cannot be "
-			      "kept for it",
-			      answer_word(a));
-		return err_fix(e, "answer once, sandbox or deny");
-	}
-	return m->run->keep(m->run->live, &kept, e);
-}
-
 /* What the policy says is taken back by an edit of the policy: it is remembered here only where the
  * line that was just written does not count. */
 static bool is_for_memory(const struct monitor *m, const struct question *q, enum answer a)
@@ -422,7 +397,7 @@ int question_answer(struct monitor *m, uint64_t id, enum answer a, const char *b
 
 	if (!q || q->held != ANSWER_NONE)
 		return err_set(e, ENOENT, "there is no open question %llu", (unsigned long long)id);
-	r = answer_is_kept(a) ? keep(m, q, a, e) : 0;
+	r = answer_is_kept(a) ? kept_write(m, q, a, e) : 0;
 	if (r < 0)
 		return r;
 	m->questions.answered++;
@@ -434,10 +409,11 @@ int question_answer(struct monitor *m, uint64_t id, enum answer a, const char *b
 		q->held = a;
 		(void)live_reload(m, NULL);
 		q->held = ANSWER_NONE;
+		r = !kept_counts(m, q, a, e);
 	}
 	if (answered(m, q, a) < 0)
 		worker_lost(m, NULL);
-	return 0;
+	return r;
 }
 
 /* ---- another policy ---- */

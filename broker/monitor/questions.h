@@ -106,15 +106,13 @@ const char *question_who(const struct question *q, char buf[QUESTION_WHO_MAX + 1
 void question_leave(struct monitor *m, struct conn *c);
 /** question_find() - an open one, or NULL */
 struct question *question_find(const struct monitor *m, uint64_t id);
-/** question_may() - can @a be given here? Answers that are kept need a file that this sandbox reads */
-bool question_may(const struct monitor *m, enum answer a);
 /**
  * question_answer() - a person has answered
  * Whoever waits gets its verdict before this returns. An answer that is to be kept and cannot be
  * leaves the question open.
  * @by: "terminal" or "control", for the audit
  *
- * Return: 0, or -errno with @e */
+ * Return: 0; 1 when the line that was kept does not count here, with @e saying why; -errno with @e */
 int question_answer(struct monitor *m, uint64_t id, enum answer a, const char *by, struct err *e);
 /** questions_again() - the policy has changed: who waits about what it decides by now is resumed.
  * Return: 0, or -EBADMSG when the worker is lost */

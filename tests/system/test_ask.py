@@ -14,7 +14,7 @@ import pytest
 from origins.tcp import echo, unique
 from test_live import control
 from test_policy_commands import check, schema
-from world import BIN, PYTHON, ROOT, verdicts, wait_until
+from world import BIN, IS_ROOT, PYTHON, ROOT, verdicts, wait_until
 
 ONE, TWO, THREE = "allowed.example.org", "other.example.org", "denied.example.net"
 
@@ -259,6 +259,43 @@ def test_what_cannot_be_kept_leaves_the_question_open(user):
         assert user.answer(sb, q, "once")["ok"] and sb.answer()[0] == 200
         o = user.answer(sb, q, "once")
         assert o["ok"] is False and "no open question" in o["error"], "twice"
+
+
+@contextlib.contextmanager
+def administrator(world, text):
+    path = world.write("/etc/weir/policy", text, root=True)
+    try:
+        yield
+    finally:
+        world.path(path).unlink()
+        world.path("/etc/weir").rmdir()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="the administrator's file of the test's own world needs root")
+def test_an_answer_that_is_kept_and_does_not_count_says_so(user):
+    """A lock strikes the line: the answer holds for less than was said, and whose doing that is"""
+    with administrator(user.world, "lock allow\nlock deny\n"), user.sandbox() as sb:
+        for host, answer in ((ONE, "always"), (TWO, "project")):
+            begin(sb, host)
+            o = user.answer(sb, user.question(sb), answer)
+            assert o["ok"] and o["note"] == ("the line is kept but does not count: /etc/weir/policy:1 locks "
+                                             "'allow'; it is allowed while this sandbox runs"), o
+            assert o["fix"] == "the administrator can change that"
+            assert sb.answer()[0] == 200
+            assert sb.py(CONNECT, a=f"{host}:7000")[0] == 200, "it holds here"
+        begin(sb, THREE)
+        q = user.question(sb)
+        r = user.weir("approve", f"{sb.entry}:{q['id']}", "deny_always")
+        assert r.status == 0 and "/etc/weir/policy:2 locks 'deny'; it was denied once" in r.errtext, r
+        assert "the administrator can change that" in r.errtext, r
+        assert sb.answer()[0] == 403
+        assert still_asks(user, sb, THREE)
+    with administrator(user.world, "lock allow\n"), user.sandbox() as sb:
+        assert still_asks(user, sb, ONE)
+        assert sb.py(CONNECT, a=f"{THREE}:7000")[0] == 403, "that line counts by now"
+    with user.sandbox() as sb:	# without the lock all of them count
+        assert sb.py(CONNECT, a=f"{ONE}:7000")[0] == 200
+        assert sb.py(CONNECT, a=f"{THREE}:7000")[0] == 403
 
 
 # ---- waiting ----

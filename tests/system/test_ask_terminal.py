@@ -9,7 +9,7 @@ import pytest
 from origins.tcp import echo
 from terminals import Terminal
 from test_clients import A, index, net  # noqa: F401  pylint: disable=unused-import
-from world import BIN, PYTHON
+from world import BIN, IS_ROOT, PYTHON
 
 ONE, TWO = "allowed.example.org", "other.example.org"
 QUESTION = rb"weir: (\S+:\d+)[^\n]*\[o\]nce"
@@ -62,6 +62,22 @@ def test_e7_a_key_answers_and_never_reaches_the_command(w, key, status):
         assert f.read_text().startswith(f"{'allow' if key == 'a' else 'deny'} {ONE}:7000 # weir: ")
     else:
         assert not f.exists()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="the administrator's file of the test's own world needs root")
+def test_a_key_for_what_cannot_count_says_so(w):
+    admin = w.write("/etc/weir/policy", "lock allow\n", root=True)
+    try:
+        with run(w, ONE, env={"XDG_CONFIG_HOME": f"{w.home}/cfg-{time.monotonic_ns()}"}) as t:
+            asked(t, ONE)
+            t.send("a")
+            t.see("does not count: /etc/weir/policy:1 locks 'allow'; it is allowed while this sandbox runs")
+            t.see("the administrator can change that")
+            t.see(f"{ONE} 200")
+            assert t.end() == 0
+    finally:
+        w.path(admin).unlink()
+        w.path("/etc/weir").rmdir()
 
 
 def test_e7_enter_and_other_keys_are_no_answer(w):
