@@ -23,6 +23,7 @@
 #include "audit_show.h"
 #include "audit_verify.h"
 #include "broker/cli/layers.h"
+#include "broker/cli/options.h"
 #include "broker/cli/plan.h"
 #include "common/err.h"
 #include "common/scope.h"
@@ -85,11 +86,10 @@ static int policy_file(struct job *j, const struct weir_dirs *dirs, struct err *
 	if (r == 0 && policy_audit_sink(p) == AUDIT_OFF)
 		note("the policy says 'audit off': nothing is written to this log");
 	path = r == 0 ? policy_audit_file(p) : NULL;
-	r = path ? ((j->own = strdup(path)) ? 0 : -1)
-		 : asprintf(&j->own, "%s/audit.jsonl", dirs->state);
+	j->own = path ? strdup(path) : option_audit_default(dirs);
 	policy_free(p);
 	surroundings_free(&around);
-	return r < 0 ? err_set(e, ENOMEM, "name the audit log") : 0;
+	return !j->own ? err_set(e, ENOMEM, "name the audit log") : 0;
 }
 
 static int file_find(struct job *j, struct err *e)

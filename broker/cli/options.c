@@ -402,6 +402,13 @@ int option_id(char id[RUN_ID_LEN + 1], struct err *e)
 	return 0;
 }
 
+char *option_audit_default(const struct weir_dirs *dirs)
+{
+	char *path;
+
+	return asprintf(&path, "%s/audit.jsonl", dirs->state) < 0 ? NULL : path;
+}
+
 int option_audit(const struct policy *policy, const struct weir_dirs *dirs, char **owned,
 		 const char **path, struct err *e)
 {
@@ -410,10 +417,9 @@ int option_audit(const struct policy *policy, const struct weir_dirs *dirs, char
 	*path = policy_audit_file(policy);
 	if (*path)
 		return 0;
-	if (asprintf(owned, "%s/audit.jsonl", dirs->state) < 0) {
-		*owned = NULL;
+	*owned = option_audit_default(dirs);
+	if (!*owned)
 		return err_set(e, ENOMEM, "name the audit log");
-	}
 	*path = *owned;
 	return 0;
 }

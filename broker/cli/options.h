@@ -57,6 +57,8 @@ void options_help(unsigned of, FILE *out);
 
 /** option_id() - draw the id of a sandbox or proxy. Return: 0, or a negative number with @e */
 int option_id(char id[RUN_ID_LEN + 1], struct err *e);
+/** option_audit_default() - where the audit log is when no line says so. Return: for free(), or NULL */
+char *option_audit_default(const struct weir_dirs *dirs);
 /** option_audit() - where the audit log is: the policy's file, or the default one, whose name is
  * *@owned, for free(). *@path stays NULL when the log is off. Return: as option_id() */
 int option_audit(const struct policy *policy, const struct weir_dirs *dirs, char **owned,

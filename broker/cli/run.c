@@ -196,7 +196,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 {
 	const struct weir_dirs *dirs = &at->dirs;
 	struct followed live = { .options = &t->o.layers, .at = at };
-	SCOPED_FREE char *audit = NULL;
+	SCOPED_FREE char *audit = NULL, *place = NULL;
 	struct run run = { .policy = policy, .plan = plan, .name = t->o.name };
 	struct forwards forwards = { .n = 0 };
 	struct err e = { 0 };
@@ -218,6 +218,7 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	if (option_audit(policy, dirs, &audit, &run.audit_path, &e) < 0 ||
 	    (run.audit_path && audit_check(run.audit_path, plan, &e) < 0))
 		return cli_fail(&e);
+	run.audit_default = place = option_audit_default(dirs);
 	run.reload = follow_reload;
 	run.files = follow_files;
 	run.live = &live;

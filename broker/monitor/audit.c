@@ -75,7 +75,7 @@ struct audit *audit_new(const char *sandbox, const char *name, bool off)
 int audit_open_sink(struct audit *a, enum policy_audit_sink sink, const char *path, struct err *e)
 {
 	if (sink == AUDIT_SYSLOG || sink == AUDIT_JOURNAL)
-		return audit_socket_open(&a->sock, sink == AUDIT_JOURNAL, e);
+		return audit_socket_open(&a->sock, sink == AUDIT_JOURNAL, true, e);
 	return path ? audit_open(a, path, e) : 0;
 }
 
@@ -500,6 +500,48 @@ int audit_write(struct audit *a, const struct audit_record *rec, bool must)
 	}
 	if (a->queued >= TURN_MAX && !a->file.busy)
 		audit_flush(a);
+	return 0;
+}
+
+/* ---- another place ---- */
+
+/* The old place, once what waits for it is written. */
+static void place_leave(struct audit *a, const char *to)
+{
+	const struct audit_record last = { .event = "audit_moved",
+					   .extra = json_pack("{s:o}", "to", audit_text(to)) };
+
+	if (a->off || (a->file.fd < 0 && a->sock.fd < 0))
+		json_decref(last.extra);
+	else
+		(void)audit_write(a, &last, false);
+	audit_flush(a);
+	if (audit_file_sync(&a->file) < 0)
+		lose(a, 1, EIO);
+	audit_file_close(&a->file);
+	audit_socket_close(&a->sock);
+}
+
+int audit_move(struct audit *a, enum policy_audit_sink sink, const char *path, const char *to,
+	       struct err *e)
+{
+	struct audit_socket sock;
+	struct audit_file file;
+	int r;
+
+	audit_socket_init(&sock);
+	audit_file_init(&file);
+	if (sink == AUDIT_FILE)
+		r = audit_file_open(&file, path, e);
+	else
+		r = audit_socket_open(&sock, sink == AUDIT_JOURNAL, false, e);
+	if (r < 0) {
+		audit_file_close(&file);
+		return r;
+	}
+	place_leave(a, to);
+	a->file = file;
+	a->sock = sock;
 	return 0;
 }
 

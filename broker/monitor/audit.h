@@ -76,6 +76,13 @@ size_t audit_queued(const struct audit *a);
 /** audit_switch() - @off: records go nowhere from now on and are not lost; else they are written again
  * to what is open */
 void audit_switch(struct audit *a, bool off);
+/**
+ * audit_move() - records go elsewhere from now on: as audit_open_sink(), also behind the lock
+ * What waits is written to where it went before, and last a record "audit_moved" with @to. Who listens
+ * to the system's log is not asked: records are lost, and counted, until somebody does.
+ * Return: 0, or -errno with @e: nothing has changed */
+int audit_move(struct audit *a, enum policy_audit_sink sink, const char *path, const char *to,
+	       struct err *e);
 /** audit_generation() - of the policy in force: a field of every record from now on. 0: none */
 void audit_generation(struct audit *a, uint64_t generation);
 /** audit_time() - now, RFC 3339 in UTC with microseconds. Return: @buf */

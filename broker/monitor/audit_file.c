@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -156,7 +157,7 @@ int audit_file_open(struct audit_file *f, const char *path, struct err *e)
 		return err_set(e, 0, "audit file '%s' names a directory", path);
 	if (str_eq(slash ? slash + 1 : path, AUDIT_LOCK_NAME))
 		return err_set(e, 0, "audit file '%s' is the name of its own lock", path);
-	f->uid = geteuid();
+	f->uid = (uid_t)getauxval(AT_EUID); /* also behind the lock, where it cannot be asked for */
 	f->path = strdup(path);
 	if (!f->path)
 		return err_set(e, ENOMEM, "open the audit log");

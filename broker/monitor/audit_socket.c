@@ -35,28 +35,38 @@ static struct sockaddr_un address(const char *path)
 	return at;
 }
 
-int audit_socket_open(struct audit_socket *s, bool journal, struct err *e)
+static int ask(bool journal, const char *path, struct err *e)
+{
+	SCOPED_FD int probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const struct sockaddr_un at = address(path);
+
+	if (probe < 0)
+		return err_set(e, errno, "make a socket for the audit log");
+	if (connect(probe, (const struct sockaddr *)&at, sizeof(at)) == 0)
+		return 0;
+	(void)err_set(e, errno, "audit %s: reach '%s'", journal ? "journal" : "syslog", path);
+	(void)err_fix(e, journal ? "apt install systemd, or 'audit FILE'"
+				 : "apt install rsyslog, or 'audit FILE'");
+	return -e->num;
+}
+
+/* One of a pair, which is to be had behind the lock too: what is sent names where it goes. */
+int audit_socket_open(struct audit_socket *s, bool journal, bool asks, struct err *e)
 {
 	const char *path = journal ? JOURNAL_PATH : SYSLOG_PATH;
-	const struct sockaddr_un at = address(path);
-	SCOPED_FD int probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), fd = -1;
+	int pair[2], r = asks ? ask(journal, path, e) : 0;
 
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (probe < 0 || fd < 0)
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return err_set(e, errno, "make a socket for the audit log");
-	if (connect(probe, (const struct sockaddr *)&at, sizeof(at)) < 0) {
-		(void)err_set(e, errno, "audit %s: reach '%s'", journal ? "journal" : "syslog",
-			      path);
-		(void)err_fix(e, journal ? "apt install systemd, or 'audit FILE'"
-					 : "apt install rsyslog, or 'audit FILE'");
-		return -e->num;
-	}
+	(void)close(pair[1]);
 	if (gethostname(s->host, sizeof(s->host)) < 0 || s->host[0] == '\0')
 		(void)snprintf(s->host, sizeof(s->host), "-");
 	s->host[sizeof(s->host) - 1] = '\0';
 	s->path = path;
 	s->is_journal = journal;
-	s->fd = take_fd(&fd);
+	s->fd = pair[0];
 	return 0;
 }
 

@@ -21,9 +21,10 @@ struct audit_socket {
 };
 
 void audit_socket_init(struct audit_socket *s);
-/** audit_socket_open() - before the monitor locks itself; somebody must be listening.
+/** audit_socket_open() - @asks: before the monitor locks itself: somebody must be listening. Else who
+ * does is not asked: connect() is not among what it may call.
  * Return: 0, or -errno with @e */
-int audit_socket_open(struct audit_socket *s, bool journal, struct err *e);
+int audit_socket_open(struct audit_socket *s, bool journal, bool asks, struct err *e);
 /** audit_socket_send() - one record, a JSON object of @len bytes without LF; never waits.
  * Return: 0 or -errno */
 int audit_socket_send(const struct audit_socket *s, const char *line, size_t len);

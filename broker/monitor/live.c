@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/audit_follow.h"
 #include "broker/monitor/cgroup.h"
 #include "broker/monitor/control.h"
 #include "broker/monitor/entry.h"
@@ -119,13 +120,6 @@ static bool same_audit(const struct policy *a, const struct policy *b)
 	       same_text(policy_audit_file(a), policy_audit_file(b));
 }
 
-/* Nothing can be opened behind the lock; what is open can be left alone, and taken up again. */
-static bool same_open_audit(const struct policy *a, const struct policy *b)
-{
-	return same_audit(a, b) ||
-	       (policy_audit_sink(b) == AUDIT_OFF && policy_audit_sink(a) != AUDIT_OFF);
-}
-
 static bool same_upstream(const struct policy *a, const struct policy *b)
 {
 	const struct policy_upstream *x = policy_upstream(a), *y = policy_upstream(b);
@@ -152,7 +146,6 @@ static const struct {
 	{ "env", same_envs },
 	{ "view, home and cache", same_view },
 	{ "publish and reach", same_forwards },
-	{ "audit FILE", same_open_audit },
 	{ "upstream", same_upstream },
 };
 
@@ -207,16 +200,6 @@ static json_t *tell_next_start(struct monitor *m, const struct policy *p)
 
 /* ---- putting it in force ---- */
 
-/* The record of the edit that ends the recording is its last, and of the one that begins it anew its
- * first. What was off at the start is not open. */
-static void audit_follow(struct monitor *m)
-{
-	bool off = policy_audit_sink(m->policy) == AUDIT_OFF;
-
-	if (policy_audit_sink(m->run->policy) != AUDIT_OFF)
-		audit_switch(m->audit, off);
-}
-
 /* Takes @p. */
 static void put_in_force(struct monitor *m, struct policy *p)
 {
@@ -234,12 +217,15 @@ static void put_in_force(struct monitor *m, struct policy *p)
 		m->conns.max = max;
 		m->queue_max = max + NAMES_QUEUED;
 	}
+	/* the record of the edit that ends the recording is its last, and of the one that begins it
+	 * anew, or elsewhere, its first */
 	if (policy_audit_sink(p) != AUDIT_OFF)
 		audit_follow(m);
 	cut = verdict_again(m);
 	record_event(m, "policy_reloaded",
 		     json_pack("{s:I, s:o}", "cut", (json_int_t)cut, "next_start", next));
-	audit_follow(m);
+	if (policy_audit_sink(p) == AUDIT_OFF)
+		audit_follow(m);
 	limits_change(m, old, p);
 	control_reloaded(m);
 	if (limits && worker_config(m) < 0)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "broker/monitor/audit.h"
+#include "broker/monitor/audit_follow.h"
 #include "broker/monitor/control.h"
 #include "broker/monitor/entry.h"
 #include "broker/monitor/from_nursery.h"
@@ -194,6 +195,7 @@ void monitor_free(struct monitor *m)
 	hosts_free(&m->hosts);
 	notices_free(&m->notices);
 	audit_free(m->audit);
+	audit_follow_free(m);
 	scope_close(&m->status_fd);
 	scope_close(&m->shim_sock);
 	scope_close(&m->shim_pidfd);
@@ -335,6 +337,7 @@ static int audit_begin(struct monitor *m, struct err *e)
 	struct err why = { 0 };
 	int r;
 
+	audit_follow_start(m);
 	if (!m->run->audit_off) {
 		r = audit_open_sink(m->audit, policy_audit_sink(m->run->policy), m->run->audit_path,
 				    &why);

@@ -29,16 +29,17 @@ struct run {
 	struct sandbox_plan *plan; /* complete but for tty, and stdio[], which the monitor replaces
 				    * by pipes where a terminal stays outside */
 	char id[RUN_ID_LEN + 1];
-	const char *name;	/* --name, or NULL */
-	const char *audit_path; /* default or from policy; NULL: no file */
-	bool audit_off;		/* records go nowhere */
-	const char *command;	/* argv[0], for messages */
-	int status_fd;		/* --status-fd, or -1 */
-	pid_t launcher;		/* our parent, whose end is the sandbox's; 0: it may end before */
-	enum tty_mode tty;	/* --tty */
-	const char *project;	/* P, for who asks; or NULL */
-	const char *runtime;	/* directory of the runtime entries; NULL: no entry is made */
-	const char *config;	/* the user's policy directory, made when missing; or NULL */
+	const char *name;	   /* --name, or NULL */
+	const char *audit_path;	   /* default or from policy; NULL: no file */
+	const char *audit_default; /* for an edit of the policy that names no other; may be NULL */
+	bool audit_off;		   /* records go nowhere */
+	const char *command;	   /* argv[0], for messages */
+	int status_fd;		   /* --status-fd, or -1 */
+	pid_t launcher;	     /* our parent, whose end is the sandbox's; 0: it may end before */
+	enum tty_mode tty;   /* --tty */
+	const char *project; /* P, for who asks; or NULL */
+	const char *runtime; /* directory of the runtime entries; NULL: no entry is made */
+	const char *config;  /* the user's policy directory, made when missing; or NULL */
 	/* a policy that is edited while the sandbox runs; NULL: it stays as it is. reload() reads the
 	 * layers anew (layers.h, layers_reload()) and hands over a sealed policy; files() lists what
 	 * to watch, NULL-terminated: the list and each path are for free(). Both run behind the lock. */

@@ -16,6 +16,7 @@
 
 #include "ask_line.h"
 #include "audit.h"
+#include "audit_follow.h"
 #include "cgroup.h"
 #include "common/msg.h"
 #include "conn_table.h"
@@ -91,6 +92,7 @@ struct monitor {
 	struct run *run;
 	struct ev_loop *loop;
 	struct audit *audit; /* never NULL while serving */
+	struct audit_place place;
 	enum phase phase;
 	pid_t self;
 	uid_t uid;

@@ -18,7 +18,7 @@ import time
 import pytest
 
 from origins.tcp import unique
-from world import IS_ROOT, verdicts
+from world import IS_ROOT, verdicts, wait_until
 
 HOST = "allowed.example.org"
 SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "docs/schema/audit.json"
@@ -450,6 +450,78 @@ def test_syslog_gets_structured_data_and_recovers(net):
             log = listen()
             assert sb.py(ask) == 200
         assert not log_of(net, sb.state).exists()
+    finally:
+        log.close()
+        at.unlink(missing_ok=True)
+
+
+def edited(net, sb, policy, text, at):
+    """The policy is edited, and a record of that is on the file at"""
+    seen = at.read_bytes().count(b'"policy_reloaded"') if at.exists() else 0
+    net.write(policy, text)
+    wait_until(lambda: at.exists() and at.read_bytes().count(b'"policy_reloaded"') > seen, 10, "the edit")
+
+
+def hosts_of(f):
+    return [x["host"] for x in verdicts([json.loads(x) for x in lines_of(f)])]
+
+
+def test_records_go_where_an_edit_of_the_policy_says(net):
+    """Behind the lock; each log has a chain of its own; a place that cannot be is said, and nothing is lost"""
+    state = state_dir(net)
+    policy = net.write(f"{net.home}/moving-{unique()}.policy", "")
+    first, there = pathlib.Path(log_of(net, state)), f"{net.home}/logs-{unique()}/new/second.jsonl"
+    second = pathlib.Path(net.path(there))
+    with net.inside("-p", policy, allow=[HOST], state=state) as sb:
+        sb.py("result = refused('one.example.net:443')")
+        edited(net, sb, policy, f"audit {there}\n", second)
+        sb.py("result = refused('two.example.net:443')")
+        assert (second.stat().st_mode & 0o777, second.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        # where the command may write, and where nobody may
+        for bad in (f"{sb.cwd}/third.jsonl", f"{sb.cwd}/made/by/third.jsonl", "/proc/none/third.jsonl", net.home):
+            edited(net, sb, policy, f"audit {bad}\n", second)
+        assert os.listdir(net.path(sb.cwd)) == []
+        sb.py("result = refused('three.example.net:443')")
+        edited(net, sb, policy, "audit off\n", second)
+        sb.py("result = refused('off.example.net:443')")
+        edited(net, sb, policy, "", first)
+        sb.py("result = refused('four.example.net:443')")
+        done = sb.close()
+    assert "lies where the command may write" in done.errtext and done.errtext.count("went before") == 4, done
+    assert hosts_of(first) == ["one.example.net", "four.example.net"]
+    assert hosts_of(second) == ["two.example.net", "three.example.net"]
+    recs = [json.loads(x) for f in (first, second) for x in lines_of(f)]
+    assert sorted(x["seq"] for x in recs) == list(range(1, len(recs) + 1)), "one is lost"
+    moved = [x["to"] for x in recs if x["event"] == "audit_moved"]
+    assert moved == [there] and len([x for x in recs if x["event"] == "audit_stays"]) == 4, moved
+    for f in (first, second):
+        assert net.weir("audit", "verify", "/" + str(f.relative_to(net.path("/")))).status == 0
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="/dev/log of the test's own world needs root")
+def test_an_edit_moves_the_log_to_syslog_and_back(net):
+    state, at = state_dir(net), net.path("/dev/log")
+    policy = net.write(f"{net.home}/moving-{unique()}.policy", "")
+    first = pathlib.Path(log_of(net, state))
+    log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    log.bind(str(at))
+    os.chmod(at, 0o666)
+    log.settimeout(10)
+    try:
+        with net.inside("-p", policy, allow=[HOST], state=state) as sb:
+            sb.py("result = 'it runs'")
+            net.write(policy, "audit syslog\naudit required\n")
+            assert "policy_reloaded" in log.recv(65536).decode("ascii")
+            sb.py(f"s, st, h, b = connect('{HOST}:80'); s.close(); result = st")
+            assert f' host="{HOST}"' in log.recv(65536).decode("ascii")
+            log.close()
+            at.unlink()
+            assert sb.py(f"s, st, h, b = connect('{HOST}:80'); s.close(); result = st") == 503
+            edited(net, sb, policy, "", first)
+            sb.py("result = refused('back.example.net:443')")
+            sb.close()
+        assert hosts_of(first) == ["back.example.net"]
+        assert [x["to"] for x in map(json.loads, lines_of(first)) if x["event"] == "audit_moved"] == ["syslog"]
     finally:
         log.close()
         at.unlink(missing_ok=True)

@@ -336,7 +336,9 @@ def test_whatever_way_an_editor_writes(policy, how):
             policy.sh(EDITORS[how])
             follows(sb, ONE, 200, time.monotonic())
             policy.world.write(f"{policy.dir}/new", rules(TWO), mode=0o600)
-        assert not [r for r in sb.audit if r["event"] == "policy_broken"]
+        # between the two the file is gone, however busy the machine is
+        assert how == "unlinked, then created" or \
+            not [r for r in sb.audit if r["event"] == "policy_broken"]
 
 
 def test_a_symlink_is_followed_when_it_is_turned_and_when_its_target_is_edited(policy):

@@ -216,6 +216,7 @@ static void fx_open(struct fx *f, const char *policy)
 			       .plan = &f->plan,
 			       .id = "0123456789ab",
 			       .audit_path = f->audit,
+			       .audit_default = f->audit,
 			       .status_fd = -1,
 			       .quiet = true };
 	assert_int_equal(monitor_init(&f->m, &f->run), 0);

@@ -309,7 +309,7 @@ static const struct {
 	{ "network", "network deny\n",                "[\"network\"]" },
 	{ "grants",  "read /usr/x\n",                 "[\"read, write and hide\"]" },
 	{ "env",     "env set A=1\nnetwork deny\n",   "[\"network\",\"env\"]" },
-	{ "audit",   "audit syslog\n",                "[\"audit FILE\"]" },
+	{ "upstream", "upstream http://p.example:80\n", "[\"upstream\"]" },
 	{ "rules",   "allow z.example\n",             "[]" },
 };
 /* clang-format on */
@@ -350,14 +350,64 @@ static void recording_ends_and_begins_anew_with_an_edit(void **state)
 	assert_null(strstr(text, "two.example"));
 	assert_non_null(strstr(text, "three.example"));
 	assert_int_equal(count(text, "policy_reloaded"), 2);
-	assert_int_equal(count(text, "\"audit FILE\""), 0);
 	assert_int_equal(audit_lost(f.m.audit, NULL), 0);
-	/* what cannot be opened any more is said, and what is open is written on */
-	assert_int_equal(edit(&f, "audit /elsewhere\nallow a.example\n"), 0);
+	fx_close(&f);
+}
+
+/* @name: of a file beside the fixture's log. Return: what it holds, empty where there is none */
+static const char *other(const struct fx *f, const char *name, char path[300])
+{
+	static char text[1 << 16];
+	FILE *in;
+	size_t n;
+
+	(void)snprintf(path, 300, "%s/%s", f->dir, name);
+	in = fopen(path, "re");
+	n = in ? fread(text, 1, sizeof(text) - 1, in) : 0;
+	text[n] = '\0';
+	if (in)
+		(void)fclose(in);
+	return text;
+}
+
+static void records_go_where_an_edit_says(void **state)
+{
+	char path[300], line[400];
+	struct fx f;
+
+	(void)state;
+	open_with(&f, before);
+	assert_int_equal(fx_ask(&f, 1, "one.example", 443), 0);
+	(void)other(&f, "new/second.jsonl", path);
+	(void)snprintf(line, sizeof(line), "audit %s\nallow a.example\n", path);
+	assert_int_equal(edit(&f, line), 0);
+	assert_int_equal(fx_ask(&f, 2, "two.example", 443), 0);
+	(void)fx_audit(&f);
+	assert_non_null(strstr(other(&f, "new/second.jsonl", path), "two.example"));
+	assert_non_null(strstr(other(&f, "new/second.jsonl", path), "policy_reloaded"));
+	assert_null(strstr(fx_audit(&f), "two.example"));
+	(void)snprintf(line, sizeof(line), "\"event\":\"audit_moved\",\"to\":\"%s\"", path);
+	assert_non_null(strstr(fx_audit(&f), line));
+
+	/* what cannot be opened is said, and what is open is written on */
+	assert_int_equal(edit(&f, "audit /proc/none\nallow a.example\n"), 0);
+	assert_int_equal(fx_ask(&f, 3, "three.example", 443), 0);
+	(void)fx_audit(&f);
+	assert_non_null(strstr(other(&f, "new/second.jsonl", path), "three.example"));
+	assert_non_null(strstr(other(&f, "new/second.jsonl", path), "\"event\":\"audit_stays\","
+								    "\"to\":\"/proc/none\""));
+
+	/* as it was at the start */
+	assert_int_equal(edit(&f, before), 0);
 	assert_int_equal(fx_ask(&f, 4, "four.example", 443), 0);
-	text = fx_audit(&f);
-	assert_int_equal(count(text, "\"audit FILE\""), 1);
-	assert_non_null(strstr(text, "four.example"));
+	assert_non_null(strstr(fx_audit(&f), "four.example"));
+	assert_null(strstr(other(&f, "new/second.jsonl", path), "four.example"));
+	assert_int_equal(audit_lost(f.m.audit, NULL), 0);
+	assert_int_equal(unlink(path), 0);
+	(void)other(&f, "new/" AUDIT_LOCK_NAME, path);
+	assert_int_equal(unlink(path), 0);
+	(void)other(&f, "new", path);
+	assert_int_equal(rmdir(path), 0);
 	fx_close(&f);
 }
 
@@ -411,6 +461,7 @@ int main(void)
 		cmocka_unit_test(what_a_file_suffers_is_recorded),
 		cmocka_unit_test(what_takes_effect_at_the_next_start_is_named),
 		cmocka_unit_test(recording_ends_and_begins_anew_with_an_edit),
+		cmocka_unit_test(records_go_where_an_edit_says),
 		cmocka_unit_test(limits_reach_the_worker_and_the_table),
 		cmocka_unit_test(a_sandbox_that_ends_reads_no_policy),
 	};
