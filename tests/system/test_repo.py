@@ -243,6 +243,75 @@ def test_d6_and_only_the_commit(world, worktree, attack):
     assert not run_git_outside(world, wt) and not run_git_outside(world, repo)
 
 
+WORKS = {	# with the common directory as it is; the rest needs a write line for it
+    "amend": "git commit -q --amend --allow-empty -m y",
+    "switch": "git switch -q -c n && git switch -q wt",
+    "merge": "git merge -q --no-edit more",
+    "revert": "git revert --no-edit HEAD",
+    "am": "git format-patch -1 --stdout more > p && git am -q p",
+    "notes": "git notes add -m hi",
+    "fetch": "git fetch -q origin && git fetch -q origin more:refs/heads/fetched",
+    "push": "git push -q origin HEAD:refs/heads/pushed",
+}
+NEEDS_WRITE = {
+    "branch -D": "git branch -D more",
+    "tag -d": "git tag t && git tag -d t",
+    "stash": "echo x > a && git stash -q && git stash pop -q && test -z $(git stash list)",
+    "rebase": "git rebase -q --force-rebase HEAD~1",
+    "cherry-pick": "git cherry-pick more && test ! -e $(git rev-parse --git-path CHERRY_PICK_HEAD)",
+    "bisect": "git bisect start HEAD HEAD~1 && git bisect reset",
+    "pack-refs": "git pack-refs --all --prune",
+    "gc": "git gc -q --prune=now",
+    "fetch --prune": "git fetch -q --prune origin",
+    "worktree": "git worktree add -q in && git worktree remove in",
+}
+
+
+@pytest.fixture
+def busy(world, worktree):
+    """A worktree two commits ahead, a branch to merge, and a remote repository with a ref that is gone"""
+    repo, wt = worktree
+    far = world.mkdir(f"{world.project()}/far.git")
+    git(world, wt, f"init -q --bare {far} && git commit -q --allow-empty -m y && echo b > b && git add b && "
+        "git commit -qm b && git checkout -q -b more && echo c > c && git add c && git commit -qm c && "
+        f"git switch -q wt && git remote add origin {far} && git push -q origin more main more:gone && "
+        f"git fetch -q && git pack-refs --all && git -C {far} update-ref -d refs/heads/gone")
+    return repo, wt, far
+
+
+@pytest.mark.parametrize("what", [*WORKS, *NEEDS_WRITE])
+def test_d6_what_works_in_a_worktree_and_what_needs_a_write_line(world, busy, what):
+    repo, wt, far = busy
+    text = WORKS.get(what) or NEEDS_WRITE[what]
+    word = ("-w", f"{repo}/.git") if what in NEEDS_WRITE else ()
+    if word:
+        tip = git(world, wt, "rev-parse HEAD").strip()
+        r = world.run("-w", far, "--", "sh", "-ec", text, cwd=wt)
+        assert "Read-only file system" in r.errtext, r
+        world.sh("git cherry-pick --quit; git bisect reset; git stash drop; git checkout -q wt;"
+                 "git worktree prune; git tag -d t; git branch -D in; " + f"git reset -q --hard {tip}",
+                 cwd=wt)
+    r = world.run(*word, "-w", far, "--", "sh", "-ec", text, cwd=wt).ok()
+    assert not records(r) and not told(r), r
+    git(world, repo, "fsck --strict && git log --all > /dev/null")
+
+
+def test_d6_a_write_line_for_a_worktrees_repository_lifts_no_guard(world, worktree):
+    repo, wt = worktree
+    w = ("-w", f"{repo}/.git")
+    look = "cat .git/config; ls -A .git .git/hooks .git/worktrees; cat .git/worktrees/wt/commondir"
+    before = world.sh(look, cwd=repo).stdout
+    for attack in WORKTREE:
+        if any(x in attack for x in ("hooks/", "/config", "mv .git", "worktrees", "rm .git", "fsmonitor")) \
+                and "cat " not in attack:
+            r = world.run(*w, "--", "sh", "-ec", f"C={repo}/.git; {attack}", cwd=wt)
+            assert r.status != 0, (attack, r)
+    assert world.sh(look, cwd=repo).stdout == before
+    r = world.run(*w, "--", "sh", "-ec", f"mkdir e; echo {wt}/e > {repo}/.git/commondir", cwd=wt).ok()
+    assert len(told(r)) == 1 and f"added {repo}/.git/commondir:" in told(r)[0], r
+    assert [p["path"] for p in records(r)[0]["paths"]] == [f"{repo}/.git/commondir"], r
+
+
 def test_a_worktrees_own_configuration_is_told(world, worktree):
     repo, wt = worktree
     git(world, repo, "config extensions.worktreeConfig true")
