@@ -79,3 +79,29 @@ size_t escape_line(char *out, size_t room, const void *in, size_t len)
 {
 	return escape(out, room, in, len, true);
 }
+
+bool escape_shell(char *out, size_t room, const char *in)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "@%+=:,./_-";
+	const bool quote = !*in || in[strspn(in, plain)];
+	size_t n = 0;
+
+	if (quote && room > 1)
+		out[n++] = '\'';
+	for (; *in && n + 6 < room; in++) {
+		if (*in == '\'') {
+			memcpy(out + n, "'\\'", 3);
+			n += 3;
+		}
+		out[n++] = *in;
+	}
+	if (*in || room < 3) {
+		out[0] = '\0';
+		return false;
+	}
+	if (quote)
+		out[n++] = '\'';
+	out[n] = '\0';
+	return true;
+}

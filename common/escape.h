@@ -3,6 +3,7 @@
 #ifndef WEIR_COMMON_ESCAPE_H
 #define WEIR_COMMON_ESCAPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /**
@@ -19,5 +20,12 @@ size_t escape_text(char *out, size_t room, const void *in, size_t len);
  * Return: as escape_text()
  * Source: RFC 3629 section 4; UAX 9 section 2 */
 size_t escape_line(char *out, size_t room, const void *in, size_t len);
+
+/**
+ * escape_shell() - @in as one word of a command line that is to be typed: in quotes where it needs them
+ * @out: room for @room bytes, not 0
+ * Return: false when it does not fit: @out is empty then
+ * Source: POSIX XCU 2.2.2 */
+bool escape_shell(char *out, size_t room, const char *in);
 
 #endif

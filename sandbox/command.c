@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
+#include "common/escape.h"
 #include "common/feature.h"
 #include "common/lock.h"
 #include "common/scope.h"
@@ -294,8 +295,18 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 static void text_absent(struct err *e, const struct sandbox_plan *p, const struct outcome *o)
 {
 	const char *cmd = p->argv[0], *view = p->view_host ? "host" : "project";
+	const char *lacks = o->there ? p->cmd_interp : p->cmd_host;
+	char path[160] = "PATH", word[64];
 
-	if (o->there) {
+	if (lacks && !escape_shell(path, sizeof(path), lacks))
+		(void)snprintf(path, sizeof(path), "PATH");
+	if (!escape_shell(word, sizeof(word), cmd))
+		(void)snprintf(word, sizeof(word), "CMD");
+	if (o->there && lacks) {
+		(void)err_set(e, ENOENT, "'%s' needs '%s', which is not visible in view %s",
+			      o->tried, lacks, view);
+		(void)err_fix(e, "weir run -r %s -- %s …", path, word);
+	} else if (o->there) {
 		(void)err_set(e, ENOENT, "'%s' is there, but what it needs to start is not",
 			      o->tried);
 		(void)err_why(
@@ -307,7 +318,7 @@ static void text_absent(struct err *e, const struct sandbox_plan *p, const struc
 		if (p->cmd_secret)
 			(void)err_why(e, "it lies where no sandbox looks: %s", p->cmd_secret);
 		else
-			(void)err_fix(e, "weir run -r %s -- %s …", p->cmd_host, cmd);
+			(void)err_fix(e, "weir run -r %s -- %s …", path, word);
 	} else {
 		(void)err_set(e, ENOENT, "'%s' not found", cmd);
 	}

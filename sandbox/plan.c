@@ -85,6 +85,7 @@ void plan_free(struct sandbox_plan *p)
 	strings_free(p->java);
 	free(p->hosts);
 	free(p->cmd_host);
+	free(p->cmd_interp);
 	free(p->keep_fds);
 	free(p->exe);
 	free(p->nets);

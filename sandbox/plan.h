@@ -119,6 +119,7 @@ struct sandbox_plan {
 	bool prompt;	/* weir shell: the files that mark the prompt */
 	char **envp;	/* the environment inside, complete */
 	char *cmd_host; /* where the host has CMD, when that is not visible inside; or NULL */
+	char *cmd_interp; /* the interpreter of CMD's first line, when the host has it and the inside has not */
 	const char *cmd_secret; /* what is there that no grant can show, or NULL; static */
 	int stdio[3];		/* what becomes 0, 1, 2 where tty.on does not say otherwise; >= 0 */
 	struct plan_tty tty;

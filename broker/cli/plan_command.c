@@ -48,12 +48,13 @@ int cwd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e)
 int command_plan(struct sandbox_plan *p, const struct judge *j, const struct plan_in *in,
 		 struct err *e)
 {
-	char file[PATH_MAX], real[PATH_MAX];
+	char file[PATH_MAX], real[PATH_MAX] = "";
 
 	if (!command_find(in, file) || visible(p, file))
 		return 0;
 	p->cmd_secret = realpath(file, real) ? judge_secret(j, real) : NULL;
-	return plan_copy(&p->cmd_host, file, e);
+	/* as it was found, but for what leads up and down again on the way */
+	return plan_copy(&p->cmd_host, strstr(file, "/.") && real[0] == '/' ? real : file, e);
 }
 
 /* CMD, what comes between it and its arguments (NULL-terminated, or NULL), its arguments. */

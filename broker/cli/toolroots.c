@@ -21,6 +21,7 @@
 #include "broker/cli/mounts.h"
 #include "broker/cli/places.h"
 #include "broker/cli/plan.h"
+#include "broker/cli/plan_parts.h"
 #include "broker/cli/visible.h"
 #include "common/err.h"
 #include "common/scope.h"
@@ -41,6 +42,7 @@ struct roots {
 	const struct plan_in *in;
 	unsigned n;
 	bool stranger;
+	bool command; /* it is CMD that is followed */
 	struct err *e;
 };
 
@@ -324,8 +326,13 @@ static int file_follow(struct roots *r, const char *file, unsigned depth)
 		n = dir_add(r, dir, false);
 	if (n == 0 && visible(r->p, real) && !str_eq(file, real))
 		n = grant_links(file, r->p, r->e);
-	if (n == 0 && !visible_always(real) && interpreter(real, next))
+	if (n == 0 && !visible_always(real) && interpreter(real, next)) {
 		n = file_follow(r, next, depth + 1);
+		if (n == 0 && r->command && !visible(r->p, next) && access(next, X_OK) == 0) {
+			free(r->p->cmd_interp);
+			n = plan_copy(&r->p->cmd_interp, next, r->e);
+		}
+	}
 	return n;
 }
 
@@ -422,6 +429,7 @@ int toolroots_plan(struct sandbox_plan *p, const struct judge *j, struct mounts 
 		n = env_add(&r, file, false);
 	if (n == 0 && command_find(in, file)) {
 		r.stranger = in_project(&r, file) || (dir_of(file, dir) && in_project(&r, dir));
+		r.command = true;
 		n = file_follow(&r, file, 0);
 	}
 	return n;

@@ -203,9 +203,28 @@ def test_what_is_no_toolchain_is_not_shared(fresh):
     r = start(w, f"{home}/x/tool")
     assert r.status == 127 and f"'{home}/x/tool' is not visible in view project" in r.errtext, r
     assert f"-r {home}/x/tool" in r.errtext, r
+    r = start(w, "../../x/tool", cwd=w.mkdir(f"{home}/work/here"))
+    assert f"'{home}/x/tool' is not visible" in r.errtext and f"-r {home}/x/tool -- ../../x/tool" in r.errtext, r
+    script(w, f"{home}/x/my tool", "#!/bin/sh\n")
+    r = start(w, f"{home}/x/my tool")
+    assert r.status == 127 and f"-r '{home}/x/my tool' -- '{home}/x/my tool'" in r.errtext, r
     path = f"{home}:{home}/.ssh/bin:{home}/nowhere:relative:.:/:{home}/bin:/srv"
     r = start(w, "sh", "-c", f"own; ls -A {home} {home}/.ssh 2>&1", path=path)
     assert r.text.startswith("own\n") and "mine" not in r.text and "lib" not in r.text.split(), r
+
+
+def test_a_script_whose_interpreter_is_not_inside_says_which(fresh):
+    w, d = fresh, fresh.project()
+    script(w, "/srv/lang/interp", "")
+    w.path("/srv/lang/interp").write_bytes(w.path("/bin/dash").read_bytes())
+    script(w, f"{d}/tool", "#!/srv/lang/interp -e\necho ran\n")
+    r = start(w, "./tool", cwd=d)
+    assert r.status == 127 and "'./tool' needs '/srv/lang/interp', which is not visible in view project\n" \
+        "  fix: weir run -r /srv/lang/interp -- ./tool …\n" in r.errtext, r
+    assert w.run("-r", "/srv/lang/interp", "--", "./tool", cwd=d).ok().text == "ran\n"
+    script(w, f"{d}/tool", "#!/srv/lang/none\n")
+    r = start(w, "./tool", cwd=d)
+    assert r.status == 127 and "what it needs to start is not" in r.errtext and "-r" not in r.errtext, r
 
 
 def test_a_checkout_cannot_name_what_is_no_toolchain(fresh):

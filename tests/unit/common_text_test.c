@@ -103,6 +103,37 @@ static void hostile_text_cannot_reach_a_terminal_raw(void **state)
 	}
 }
 
+static const struct {
+	const char *in, *word;
+} words[] = {
+	{ "/usr/bin/x-1.2_3", "/usr/bin/x-1.2_3" },
+	{ "", "''" },
+	{ "a b", "'a b'" },
+	{ "$(x)", "'$(x)'" },
+	{ "it's", "'it'\\''s'" },
+	{ "'", "''\\'''" },
+	{ "~", "'~'" },
+	{ "sixteen-letters-and-more", NULL },
+};
+
+static void what_is_to_be_typed_is_one_word_or_nothing(void **state)
+{
+	char out[24];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		bool fits = escape_shell(out, sizeof(out), words[i].in);
+
+		if (fits != !!words[i].word || !str_eq(out, fits ? words[i].word : ""))
+			fail_msg("'%s' gave %d '%s'", words[i].in, fits, out);
+	}
+	for (size_t room = 1; room < sizeof(out); room++) {
+		memset(out, 'x', sizeof(out));
+		(void)escape_shell(out, room, "'''");
+		assert_true(strlen(out) < room);
+	}
+}
+
 static void escape_is_never_cut_in_two_and_always_ended(void **state)
 {
 	char out[8];
@@ -226,6 +257,7 @@ int main(void)
 		cmocka_unit_test(number_is_the_whole_string_in_range),
 		cmocka_unit_test(port_is_1_to_65535_in_plain_digits),
 		cmocka_unit_test(hostile_text_cannot_reach_a_terminal_raw),
+		cmocka_unit_test(what_is_to_be_typed_is_one_word_or_nothing),
 		cmocka_unit_test(escape_is_never_cut_in_two_and_always_ended),
 		cmocka_unit_test(error_grows_from_the_inside_out),
 		cmocka_unit_test(error_longer_than_its_room_is_cut),
