@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/err.h"
 #include "common/scope.h"
@@ -15,6 +16,7 @@
 #include "sandbox/toolroots.h"
 
 #define FIXED_MAX 1024
+#define COLUMNS 100
 
 static const struct {
 	const char *list, *title;
@@ -73,17 +75,39 @@ static int fill(struct fixed *f)
 	return r;
 }
 
-static void print(const struct fixed *f, FILE *out)
+/* The names alone, as many as a line holds. @at: bytes of the line so far, 0 before the first */
+static void print_name(FILE *out, const char *path, size_t *at)
 {
-	for (size_t i = 0; i < ARRAY_LEN(titles); i++) {
-		(void)fprintf(out, "\n# %s: %s\n", titles[i].list, titles[i].title);
-		for (size_t k = 0; k < f->n; k++)
-			if (str_eq(f->v[k].list, titles[i].list))
-				(void)fprintf(out, "#   %-36s %s\n", f->v[k].path, f->v[k].what);
-	}
+	if (*at + strlen(path) + 2 > COLUMNS)
+		(void)fputs(",\n", out);
+	if (*at == 0 || *at + strlen(path) + 2 > COLUMNS)
+		*at = (size_t)fprintf(out, "#   %s", path);
+	else
+		*at += (size_t)fprintf(out, ", %s", path);
 }
 
-int fixed_show(const struct policy *p, FILE *out, struct err *e)
+static void print(const struct fixed *f, bool whole, FILE *out)
+{
+	for (size_t i = 0; i < ARRAY_LEN(titles); i++) {
+		size_t at = 0;
+
+		(void)fprintf(out, "\n# %s: %s\n", titles[i].list, titles[i].title);
+		for (size_t k = 0; k < f->n; k++) {
+			if (!str_eq(f->v[k].list, titles[i].list))
+				continue;
+			if (whole)
+				(void)fprintf(out, "#   %-36s %s\n", f->v[k].path, f->v[k].what);
+			else
+				print_name(out, f->v[k].path, &at);
+		}
+		if (!whole)
+			(void)fputc('\n', out);
+	}
+	if (!whole)
+		(void)fputs("\n# weir policy show -v: each of these with the reason\n", out);
+}
+
+int fixed_show(const struct policy *p, bool whole, FILE *out, struct err *e)
 {
 	struct fixed *f = calloc(1, sizeof(*f));
 	int r = f ? fill(f) : -ENOMEM;
@@ -91,7 +115,7 @@ int fixed_show(const struct policy *p, FILE *out, struct err *e)
 	if (r == 0 && p)
 		r = policy_show_json(p, f->v, out);
 	else if (r == 0)
-		print(f, out);
+		print(f, whole, out);
 	for (size_t i = 0; f && i < f->n; i++)
 		free(f->paths[i]);
 	free(f);

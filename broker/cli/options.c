@@ -238,7 +238,7 @@ static const struct row rows[] = {
 	{ "--json", 0, OTHER, OF_SHOW | OF_DOCTOR, NULL, FLAG(json), HELP("as JSON") },
 	{ "--resolve", 0, OTHER, OF_WHY, NULL, FLAG(resolve),
 	  HELP("ask for the addresses of a denied name too") },
-	{ "--verbose", 'v', OTHER, OF_RUN | OF_PROXY, NULL, FLAG(verbose), HELP("say more") },
+	{ "--verbose", 'v', OTHER, ALL, NULL, FLAG(verbose), HELP("say more") },
 	{ "--quiet", 'q', OTHER, ALL, NULL, FLAG(layers.quiet),
 	  HELP("no notices; errors and warnings stay") },
 	{ "--help", 'h', OTHER, ALL | OF_DOCTOR, NULL, FLAG(help), HELP("this text") },

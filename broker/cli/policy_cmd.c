@@ -24,14 +24,15 @@ extern char **environ;
 
 static const char usage[] =
 	"usage: weir policy check FILE...\n"
-	"       weir policy show [--json] [-a T] [-d T] [-n STATE] [-p FILE] [--preset NAME] ...\n"
+	"       weir policy show [--json] [-v] [-a T] [-d T] [-n STATE] [-p FILE] [--preset NAME] ...\n"
 	"       weir policy why [--json] [--resolve] [-a T] ... HOST[:PORT] | URL\n"
 	"       weir policy presets [--json]\n"
 	"       weir policy import FILE\n"
 	"\n"
 	"check    parse each FILE; the first bad line of each is printed, exit 125 if there is one;\n"
 	"         lines that say nothing new are told too\n"
-	"show     the merged policy, each line with where it stands; takes the policy options of run\n"
+	"show     the merged policy, each line with where it stands, and behind it the names that no policy\n"
+	"         changes (-v: with the reasons); takes the policy options of run\n"
 	"why      which rule decides about one host, what it beats, which addresses may be dialled,\n"
 	"         and the line that would change it; asks for the addresses of a denied name only with\n"
 	"         --resolve\n"
@@ -189,7 +190,7 @@ static int show_print(const struct shown *s, struct err *e)
 		(void)policy_lint(p, NULL, NULL);
 		if (!s->o.json)
 			policy_show(p, stdout);
-		r = fixed_show(s->o.json ? p : NULL, stdout, e);
+		r = fixed_show(s->o.json ? p : NULL, s->o.verbose, stdout, e);
 	}
 	policy_free(p);
 	surroundings_free(&project);

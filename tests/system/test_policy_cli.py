@@ -207,6 +207,12 @@ def test_policy_show_names_the_origin_of_every_line(world):
 
 def test_policy_show_default_goes_with_include_none(world):
     r = world.weir("policy", "show", "--preset", "none").ok()
+    names = [f["path"] for f in json.loads(world.weir("policy", "show", "--json").ok().text)["fixed"]]
+    short, long = r.text.splitlines(), world.weir("policy", "show", "-v").ok().text.splitlines()
+    shown = ", ".join(ln[4:].rstrip(",") for ln in short if ln.startswith("#   ")).split(", ")
+    assert shown[-len(names):] == names and len(short) < 130 and max(map(len, short)) <= 101, r
+    assert [ln for ln in long if ln.startswith("#   ~/.ssh ") and ln.endswith(" ssh keys")]
+    assert len(long) > len(names)
     assert "pypi.org" not in r.text, r
 
 

@@ -338,7 +338,7 @@ def test_show_and_presets_print_what_their_schemas_say(user):
         assert {"list": "absent", "path": "~/.ssh", "what": "ssh keys"} in o["fixed"]
         assert {f["list"] for f in o["fixed"]} == {"absent", "absent-root", "autorun", "dotfiles",
                                                    "toolchains"}
-        text = user.weir("policy", "show").ok().text
+        text = user.weir("policy", "show", "-v").ok().text
         for f in o["fixed"]:
             assert f"#   {f['path']} " in text, f
         assert any(ln.get("repeats_line") == 1 for ln in o["lines"]), o
