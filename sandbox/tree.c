@@ -40,12 +40,17 @@ static int component(const char **path, char name[NAME_MAX + 1])
 	return 1;
 }
 
+/* What lies in a private directory is private too: gpg looks at each on the way to its agent. */
 static int dir_step(int at, const char *name, mode_t mode)
 {
 	int fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
 
 	if (fd >= 0 || errno != ENOENT)
 		return fd < 0 ? -errno : fd;
+	if (fstat(at, &st) < 0)
+		return -errno;
+	mode &= ~(mode_t)077 | st.st_mode;
 	if (mkdirat(at, name, mode) < 0 && errno != EEXIST)
 		return -errno;
 	fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

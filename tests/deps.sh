@@ -22,7 +22,8 @@ set -eu
 		python3-requests python3-httpx python3-aiohttp python3-websockets
 		default-jdk-headless:java maven:mvn gradle:gradle cargo:/usr/bin/cargo
 		gdb:gdb fontconfig:fc-list python3-matplotlib texlive-latex-base:pdflatex
-		gpg-agent:gpg-agent gpgconf:gpgconf tmux:tmux zsh:zsh fish:fish ksh:ksh
+		gpg:gpg gpg-agent:gpg-agent gpgconf:gpgconf flatpak:flatpak
+		dbus-daemon:dbus-run-session apparmor:apparmor_parser python3-pytest-asyncio tmux:tmux zsh:zsh fish:fish ksh:ksh
 		mariadb-client:mariadb mariadb-server:/usr/sbin/mariadbd
 		g++:g++ libevent-dev libasio-dev node-ws
 		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap

@@ -9,7 +9,7 @@ import pytest
 
 from test_policy_commands import check, schema
 from test_sandbox_limits import delegated  # noqa: F401  pylint: disable=unused-import
-from world import BIN, PYTHON, without
+from world import BIN, HERE, PYTHON, need, without
 
 NAMES = ["kernel", "surroundings", "user namespaces", "other namespaces", "mounts", "fresh /proc",
          "seccomp", "seccomp notify", "landlock", "overlay", "fresh /sys", "nf_tables", "ipv6",
@@ -169,6 +169,29 @@ def test_a_delegated_cgroup_is_seen(world, delegated):
 def test_without_a_cgroup_the_remedy_is_said(world):
     c = doctor(world)["cgroup"]
     assert c["state"] == "ok" or "Delegate=yes" in c["fix"], c
+
+
+@pytest.mark.clients
+def test_the_apparmor_profile_is_read_by_its_parser(tmp_path):
+    """A parser before 4.0 knows neither that abi nor the word userns: it reads the rest"""
+    parser = need("apparmor_parser", "apparmor")
+    text = (HERE.parent.parent / "docs" / "apparmor.in").read_text(encoding="utf-8")
+    text = text.replace("@WEIR@", "/usr/local/bin/weir")
+    assert text.count("abi <abi/4.0>,\n") == 1 and text.count("  userns,\n") == 1, text
+    if not os.path.exists("/etc/apparmor.d/abi/4.0"):
+        text = text.replace("abi <abi/4.0>,\n", "abi <abi/3.0>,\n").replace("  userns,\n", "")
+
+    def parse(what):
+        path = tmp_path / "weir"
+        path.write_text(what, encoding="utf-8")
+        p = subprocess.run([parser, "-Q", "-K", "--names", path], capture_output=True, text=True,
+                           check=False, timeout=60)
+        q = subprocess.run([parser, "-Q", "-K", path], capture_output=True, text=True, check=False,
+                           timeout=60)
+        return p.stdout.split() if (p.returncode, q.returncode) == (0, 0) else p.stderr + q.stderr
+
+    assert parse(text) == ["weir"]
+    assert "syntax error" in parse(text.replace("(unconfined) {", "(unconfined)"))
 
 
 def test_few_descriptors_are_counted(world):

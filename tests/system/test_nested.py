@@ -75,3 +75,36 @@ def test_chromium_keeps_its_own_sandbox(nested):
     r = nested.run("-n", "deny", "--", "chromium", "--headless=new", "--version-of-nothing",
                    "data:text/html,x", timeout=60)
     assert r.status != 0, "it starts without its sandbox"
+
+
+# A runtime of one shell and an application of one script. Installing an application asks the system's bus
+# who may: here that is the session's.
+FLATPAK = r"""
+export XDG_DATA_HOME=$PWD/data FLATPAK_USER_DIR=$PWD/data/flatpak DBUS_SYSTEM_BUS_ADDRESS=$DBUS_SESSION_BUS_ADDRESS
+a=$(uname -m)
+mkdir -p rt/files/bin app/files/bin app/export
+cp /bin/dash rt/files/bin/sh
+for l in $(ldd /bin/dash | grep -o '/[^ ]*'); do
+    d=rt/files$(dirname $l | sed 's,^/usr,,'); mkdir -p $d; cp $l $d
+done
+printf '#!/bin/sh\necho hello from flatpak; echo /proc/[0-9]*; test ! -e /usr/bin/git; echo x > /app/x\n' > app/files/bin/hello
+chmod +x app/files/bin/hello
+printf '[Runtime]\nname=org.example.R\nruntime=org.example.R/%s/1\nsdk=org.example.R/%s/1\n' $a $a > rt/metadata
+printf '[Application]\nname=org.example.A\nruntime=org.example.R/%s/1\nsdk=org.example.R/%s/1\ncommand=hello\n' \
+    $a $a > app/metadata
+flatpak build-export --disable-sandbox --runtime --files=files repo rt 1 >/dev/null
+flatpak build-export --disable-sandbox repo app 1 >/dev/null
+flatpak --user remote-add --no-gpg-verify here file://$PWD/repo
+flatpak --user install -y --noninteractive here org.example.R//1 org.example.A//1 >/dev/null
+flatpak run --user org.example.A//1
+"""
+
+
+@pytest.mark.clients
+def test_flatpak_installs_and_runs_an_application(nested):
+    need("flatpak", "flatpak")
+    need("dbus-run-session", "dbus-daemon")
+    r = run(nested, "dbus-run-session", "--", "sh", "-e", "-c", FLATPAK)
+    assert r.text == "hello from flatpak\n/proc/1 /proc/2\n" and "Read-only file system" in r.errtext, r
+    r = nested.run("-n", "deny", "--", "dbus-run-session", "--", "sh", "-e", "-c", FLATPAK)
+    assert r.status != 0 and "hello" not in r.text, "it runs without its sandbox"

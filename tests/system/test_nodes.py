@@ -154,6 +154,13 @@ def test_weirs_own_sockets_are_refused(world):
         assert r.status == 125 and "weir's own" in r.errtext, r
 
 
+def test_the_way_to_a_socket_is_as_private_as_where_it_begins(world):
+    path = listen(world, f"{world.runtime}/a/b/s", b"hello")
+    r = world.run("--socket", path, "--", "stat", "-c", "%a", world.runtime, f"{world.runtime}/a",
+                  f"{world.runtime}/a/b")
+    assert r.ok().text.split() == ["700"] * 3, r
+
+
 def test_a_container_daemons_socket_is_warned_of_in_plain_words(world):
     path = listen(world, f"/run/d{os.getpid()}/docker.sock", b"HTTP/1.0 200 OK\r\n\r\n{}")
     r = world.run("--socket", path, "--", "curl", "-s", "--noproxy", "*", "--unix-socket", path, "http://x/info")
@@ -247,6 +254,15 @@ def test_gpg_agent(world):
         assert world.run("--", *ask).text.count("D ") == 0
         r = world.run("--socket", path, "--", *ask)
         assert r.ok().text.startswith("D "), r
+        # gpg looks for it by itself, and at who may read what lies on the way; the key stays outside
+        p = world.sh("gpg --batch -q --passphrase '' --quick-gen-key t ed25519 sign never && gpg --export")
+        assert p.returncode == 0, p.stderr
+        d = world.project()
+        world.write(f"{d}/public", p.stdout)
+        r = world.run("--socket", path, "--", "sh", "-ec", "gpg -q --import public; echo signed | gpg -q "
+                      "--batch --sign | gpg -q --decrypt; ls -A ~/.gnupg", cwd=d)
+        assert r.ok().text.startswith("signed\n") and "private-keys" not in r.text, r
+        assert "Good signature" in r.errtext, r
     finally:
         world.sh("gpgconf --homedir ~/.gnupg --kill gpg-agent")
     assert d

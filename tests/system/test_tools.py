@@ -136,6 +136,32 @@ def test_gdb_runs_a_child_and_reads_it(fresh):
     assert "$1 = 42" in r.text, r
 
 
+@pytest.mark.clients
+def test_pytest_with_asyncio_and_processes(fresh):
+    p = fresh.project()
+    fresh.write(f"{p}/modules.py", MODULES)
+    fresh.write(f"{p}/test_it.py", textwrap.dedent("""
+        import asyncio
+        import concurrent.futures as f
+        import multiprocessing as mp
+        import pytest
+        import modules
+
+        @pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+        def test_pool(how):
+            with f.ProcessPoolExecutor(2, mp.get_context(how)) as e:
+                assert list(e.map(modules.square, [1, 2, 3])) == [1, 4, 9]
+
+        @pytest.mark.asyncio
+        async def test_loop():
+            p = await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1)
+            out, _ = await asyncio.wait_for(p.communicate(b"x" * 100000), 60)
+            assert len(out) == 100000
+    """))
+    r = sh(fresh, f"{PYTHON} -m pytest -q -p asyncio -p no:cacheprovider", cwd=p)
+    assert "4 passed" in r.text, r
+
+
 def wheel(w, where):
     """A package to install, without an index: built by hand, as a wheel is a zip"""
     import base64
