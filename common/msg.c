@@ -13,6 +13,16 @@
 static_assert(sizeof(struct msg_head) == 8, "the head has no padding");
 static_assert(MSG_MAX <= UINT16_MAX, "a length fits its field");
 
+size_t msg_first(const void *buf, size_t len)
+{
+	struct msg_head head;
+
+	if (len < sizeof(head))
+		return len;
+	memcpy(&head, buf, sizeof(head));
+	return head.length >= sizeof(head) && head.length < len ? head.length : len;
+}
+
 int msg_open(struct msg_head *h, struct msg_rd *r, const void *buf, size_t len)
 {
 	struct msg_head head;
@@ -202,14 +212,21 @@ static void wr_addrs(struct msg_wr *w, const struct addr *a, size_t n, size_t ma
 		wr_addr(w, &a[i]);
 }
 
-int wr_send(struct msg_wr *w, int sock, const int *fds, size_t nfds)
+int wr_close(struct msg_wr *w)
 {
 	uint16_t length = (uint16_t)w->len;
 
 	if (w->bad)
 		return -EMSGSIZE;
 	memcpy(w->buf + offsetof(struct msg_head, length), &length, sizeof(length));
-	return fd_send(sock, w->buf, w->len, fds, nfds);
+	return 0;
+}
+
+int wr_send(struct msg_wr *w, int sock, const int *fds, size_t nfds)
+{
+	int r = wr_close(w);
+
+	return r < 0 ? r : fd_send(sock, w->buf, w->len, fds, nfds);
 }
 
 /* ---- worker -> monitor ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* common/msg.h - every message between weir's processes (DESIGN section 4; docs/PROTOCOL.md).
- * One SOCK_SEQPACKET message each: struct msg_head, then the fields in the order declared here,
- * packed, host byte order; a string is a u16 length and its bytes, no NUL, none inside.
+ * One SOCK_SEQPACKET packet each (from the worker, one or more): struct msg_head, then the fields in
+ * the order declared here, packed, host byte order; a string is a u16 length and its bytes, no NUL,
+ * none inside.
  * Readers never believe a length; after the first failure each read gives zero, so that the end
  * is the only check. A body is encoded and decoded by msg_put_X() / msg_get_X(). */
 #ifndef WEIR_COMMON_MSG_H
@@ -108,6 +109,9 @@ struct msg_wr {
 	bool bad;
 };
 
+/** msg_first() - of a packet that holds messages one behind the other: bytes of the first. Return: @len
+ * too where its head makes no sense: then msg_open() refuses it */
+size_t msg_first(const void *buf, size_t len);
 /** msg_open() - check the head of @len received bytes and set @r on the body.
  * Return: 0, or -EBADMSG (short, wrong version or length, unknown type) */
 int msg_open(struct msg_head *h, struct msg_rd *r, const void *buf, size_t len);
@@ -129,6 +133,9 @@ void wr_u32(struct msg_wr *w, uint32_t v);
 void wr_u64(struct msg_wr *w, uint64_t v);
 void wr_str(struct msg_wr *w, const char *s);
 void wr_addr(struct msg_wr *w, const struct addr *a);
+/** wr_close() - finish: the bytes of the message are in @w, to be sent later. Return: 0, or -EMSGSIZE
+ * when it did not fit */
+int wr_close(struct msg_wr *w);
 /** wr_send() - finish and send with descriptors. Return: 0, -errno, -EMSGSIZE when it did not fit */
 int wr_send(struct msg_wr *w, int sock, const int *fds, size_t nfds);
 

@@ -292,9 +292,26 @@ static const struct msg_rule rules[] = {
 };
 /* clang-format on */
 
-int from_worker(struct monitor *m, const void *buf, size_t len, const int *fds, size_t nfds)
+static int one(struct monitor *m, const void *buf, size_t len, const int *fds, size_t nfds)
 {
 	return receive_one(m, rules, ARRAY_LEN(rules), m->worker, buf, len, fds, nfds);
+}
+
+/* What belongs to a descriptor is alone in its packet: there the rest makes the first one too long. */
+int from_worker(struct monitor *m, const void *buf, size_t len, const int *fds, size_t nfds)
+{
+	const unsigned starts = m->starts;
+	const uint8_t *p = buf;
+	size_t n = nfds > 0 ? len : msg_first(p, len);
+	int r = one(m, p, n, fds, nfds);
+
+	while (r == 0 && n < len && m->starts == starts && m->worker_sock >= 0) {
+		p += n;
+		len -= n;
+		n = msg_first(p, len);
+		r = one(m, p, n, NULL, 0);
+	}
+	return r;
 }
 
 void from_worker_ready(struct monitor *m)

@@ -73,9 +73,8 @@ int worker_send_fds(struct monitor *m, int *fds, size_t nfds)
 	if (m->worker_sock < 0)
 		return 0;
 	if (m->queued > 0) {
-		/* finished by wr_send() against no socket: only the length is put in */
-		r = wr_send(&m->wr, -1, NULL, 0);
-		return r == -EMSGSIZE ? -EBADMSG : queue_add(m, fds, nfds);
+		r = wr_close(&m->wr);
+		return r < 0 ? -EBADMSG : queue_add(m, fds, nfds);
 	}
 	r = wr_send(&m->wr, m->worker_sock, fds, nfds);
 	if (r == -EAGAIN)

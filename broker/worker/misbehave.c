@@ -32,6 +32,13 @@ void clock_read(void)
 		clock_scale = (double)percent / 100.;
 }
 
+/* What was said before goes before it. */
+static void say(struct conn *c)
+{
+	to_monitor_turn(c->w);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
 static void put_ask(struct conn *c, const struct msg_ask *m, uint32_t num)
 {
 	wr_open(&c->w->wr, MSG_ASK, num);
@@ -44,10 +51,10 @@ static void forged_dialed(struct conn *c, const struct msg_ask *m)
 	struct msg_dialed d = { .addr = { .family = 4, .b = { 169, 254, 169, 254 } } };
 
 	put_ask(c, m, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 	wr_open(&c->w->wr, MSG_DIALED, c->num);
 	msg_put_dialed(&c->w->wr, &d);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 static void truncated(struct conn *c, const struct msg_ask *m)
@@ -77,7 +84,7 @@ static void wrong_direction(struct conn *c, const struct msg_ask *m)
 {
 	(void)m;
 	wr_open(&c->w->wr, MSG_STOP, 0);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 /* DONE for a connection that never was allowed */
@@ -88,14 +95,14 @@ static void wrong_state(struct conn *c, const struct msg_ask *m)
 	(void)m;
 	wr_open(&c->w->wr, MSG_DONE, c->num);
 	msg_put_done(&c->w->wr, &d);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 static void reused_conn(struct conn *c, const struct msg_ask *m)
 {
 	for (int i = 0; i < 2; i++) {
 		put_ask(c, m, c->num);
-		(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+		say(c);
 	}
 }
 
@@ -111,7 +118,7 @@ static void control_byte(struct conn *c, const struct msg_ask *m)
 
 	bad.host[0] = '\n';
 	put_ask(c, &bad, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 static void dialed_as(struct conn *c, uint32_t num, const uint8_t b[4])
@@ -120,7 +127,7 @@ static void dialed_as(struct conn *c, uint32_t num, const uint8_t b[4])
 
 	wr_open(&c->w->wr, MSG_DIALED, num);
 	msg_put_dialed(&c->w->wr, &d);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 /* DIALED before the question that it would answer */
@@ -130,7 +137,7 @@ static void reordered(struct conn *c, const struct msg_ask *m)
 
 	dialed_as(c, c->num, addr);
 	put_ask(c, m, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 static void candidates(struct conn *c, const struct msg_ask *m)
@@ -138,10 +145,10 @@ static void candidates(struct conn *c, const struct msg_ask *m)
 	struct msg_candidates cand = { .n = 1, .addr = { { .family = 4, .b = { 127, 0, 0, 1 } } } };
 
 	put_ask(c, m, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 	wr_open(&c->w->wr, MSG_CANDIDATES, c->num);
 	msg_put_candidates(&c->w->wr, &cand);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 /* bytes that passed before anything was connected */
@@ -150,10 +157,10 @@ static void early_bytes(struct conn *c, const struct msg_ask *m)
 	struct msg_done d = { .up = 4096, .reason = REASON_CLOSED };
 
 	put_ask(c, m, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 	wr_open(&c->w->wr, MSG_DONE, c->num);
 	msg_put_done(&c->w->wr, &d);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 /* more connections than an honest worker can have */
@@ -205,7 +212,7 @@ static void elsewhere(struct conn *c, const struct msg_ask *m)
 	reject_send(c, &rej);
 	c->num = c->w->next_num++; /* not in the table: nobody hears of it again */
 	put_ask(c, m, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 /* A datagram to a place that connect() was not asked for */
@@ -254,7 +261,7 @@ static void as_transparent(struct conn *c, const struct msg_ask *m)
 
 	bad.proto = PROTO_TRANSPARENT;
 	put_ask(c, &bad, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 /* The one socket that may send to any address: another in its place would be the host's. */
@@ -277,7 +284,7 @@ static void names_socket(struct conn *c, const struct msg_ask *m)
 	reject_send(c, &rej);
 	c->num = c->w->next_num++;
 	put_ask(c, m, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
 }
 
 static void crash(struct conn *c, const struct msg_ask *m)
@@ -367,6 +374,7 @@ bool misbehave_ask(struct conn *c, const struct msg_ask *m)
 	if (!name || !strstr(m->host, "misbehave"))
 		return false;
 	armed = c->num;
+	to_monitor_turn(c->w);
 	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
 		if (str_eq(acts[i].name, name)) {
 			acts[i].act(c, m);

@@ -43,38 +43,45 @@ int to_monitor_init(struct worker *w)
 	return 0;
 }
 
-/* ---- the queue: a u16 length and the message, one after the other ---- */
+/* ---- the queue: messages one behind the other, as packets hold them ---- */
 
 static void queue_add(struct worker *w, const void *msg, size_t len)
 {
-	uint16_t n = (uint16_t)len;
-
-	if (w->queue_end + sizeof(n) + len > QUEUE_MAX) {
+	if (w->queue_end + len > QUEUE_MAX) {
 		memmove(w->queue, w->queue + w->queue_start, w->queue_end - w->queue_start);
 		w->queue_end -= w->queue_start;
 		w->queue_start = 0;
 	}
-	if (w->queue_end + sizeof(n) + len > QUEUE_MAX)
+	if (w->queue_end + len > QUEUE_MAX)
 		worker_exit(w, 1); /* the monitor has not listened for thousands of messages */
-	memcpy(w->queue + w->queue_end, &n, sizeof(n));
-	memcpy(w->queue + w->queue_end + sizeof(n), msg, len);
-	w->queue_end += sizeof(n) + len;
-	ev_io_start(w->loop, &w->monitor_out);
+	memcpy(w->queue + w->queue_end, msg, len);
+	w->queue_end += len;
 }
 
-/* Return: 1 when the first message left, 0 when it must wait */
-static int queue_send_first(struct worker *w)
+/* Bytes of the messages that fit into one packet */
+static size_t packet_len(const struct worker *w)
 {
-	uint16_t n;
-	int r;
+	const char *p = w->queue + w->queue_start;
+	size_t len = w->queue_end - w->queue_start, n = 0, next;
 
-	memcpy(&n, w->queue + w->queue_start, sizeof(n));
-	r = fd_send(w->monitor, w->queue + w->queue_start + sizeof(n), n, NULL, 0);
+	if (len <= MSG_MAX)
+		return len;
+	while ((next = msg_first(p + n, len - n)) <= MSG_MAX - n)
+		n += next;
+	return n;
+}
+
+/* Return: 1 when a packet left, 0 when it must wait */
+static int packet_send(struct worker *w)
+{
+	size_t n = packet_len(w);
+	int r = fd_send(w->monitor, w->queue + w->queue_start, n, NULL, 0);
+
 	if (r == -EAGAIN)
 		return 0;
 	if (r < 0)
 		worker_exit(w, 0); /* the monitor is gone */
-	w->queue_start += sizeof(n) + n;
+	w->queue_start += n;
 	return 1;
 }
 
@@ -83,7 +90,7 @@ bool to_monitor_flush(struct worker *w, int wait_ms)
 	struct pollfd p = { .fd = w->monitor, .events = POLLOUT };
 
 	while (w->queue_start < w->queue_end) {
-		if (queue_send_first(w))
+		if (packet_send(w))
 			continue;
 		if (wait_ms <= 0 || poll(&p, 1, wait_ms) <= 0)
 			return false;
@@ -93,17 +100,17 @@ bool to_monitor_flush(struct worker *w, int wait_ms)
 	return true;
 }
 
+void to_monitor_turn(struct worker *w)
+{
+	if (w->queue_end > 0 && !ev_is_active(&w->monitor_out) && !to_monitor_flush(w, 0))
+		ev_io_start(w->loop, &w->monitor_out);
+}
+
 static void finish(struct worker *w)
 {
-	/* with messages waiting, this one waits behind them: only its length is put in */
-	int r = wr_send(&w->wr, w->queue_end ? -1 : w->monitor, NULL, 0);
-
-	if (r == -EMSGSIZE)
+	if (wr_close(&w->wr) < 0)
 		worker_exit(w, 1);
-	if (r == -EAGAIN || w->queue_end)
-		queue_add(w, w->wr.buf, w->wr.len);
-	else if (r < 0)
-		worker_exit(w, 0);
+	queue_add(w, w->wr.buf, w->wr.len);
 }
 
 /* ---- the messages ---- */
@@ -130,6 +137,7 @@ void reject_send(struct conn *c, const struct msg_reject *m)
 	wr_open(&c->w->wr, MSG_REJECT, c->num);
 	msg_put_reject(&c->w->wr, m);
 	finish(c->w);
+	to_monitor_turn(c->w); /* on record before it is said */
 }
 
 void candidates_send(struct conn *c, const struct msg_candidates *m)
@@ -149,6 +157,8 @@ void dialed_send(struct conn *c, const struct addr *addr)
 	wr_open(&c->w->wr, MSG_DIALED, c->num);
 	msg_put_dialed(&c->w->wr, &m);
 	finish(c->w);
+	if (c->proto == PROTO_HTTP) /* before a byte passes: the request does at once */
+		to_monitor_turn(c->w);
 }
 
 void done_send(struct conn *c, enum reason reason)

@@ -8,6 +8,9 @@
 
 /** to_monitor_init() - room for what must wait. Return: 0, or -errno */
 int to_monitor_init(struct worker *w);
+/** to_monitor_turn() - before each wait of the loop: send what was said since the last one, in as few
+ * packets as hold it */
+void to_monitor_turn(struct worker *w);
 /** to_monitor_flush() - send what waits, @wait_ms at most. Return: true when nothing is left */
 bool to_monitor_flush(struct worker *w, int wait_ms);
 

@@ -40,18 +40,20 @@ void worker_exit(struct worker *w, int status)
 {
 	struct conn *c;
 
-	if (status == 0 && !w->is_exiting) {
-		w->is_exiting = true; /* the monitor may be gone: then this comes back here */
+	if (w->is_exiting)
+		_exit(status);
+	w->is_exiting = true; /* the monitor may be gone: then this comes back here */
+	if (status == 0) {
 		while ((c = TAILQ_FIRST(&w->all)))
 			conn_reset(c, REASON_SHUTDOWN);
 		if (w->is_stopping)
 			stats_send(w);
-		(void)to_monitor_flush(w, EXIT_FLUSH_MS);
 	}
+	(void)to_monitor_flush(w, status == 0 ? EXIT_FLUSH_MS : 0);
 	_exit(status);
 }
 
-/* After every wake: STOP was said and nothing is left to wait for. */
+/* Before every wait: what was said is sent; STOP was said and nothing is left to wait for. */
 static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents)
 {
 	struct worker *w = ev_userdata(loop);
@@ -59,6 +61,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents)
 
 	(void)p;
 	(void)revents;
+	to_monitor_turn(w);
 	if (!w->is_stopping)
 		return;
 	for (c = TAILQ_FIRST(&w->all); c; c = next) {
@@ -66,6 +69,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents)
 		if (relay_is_drained(c))
 			conn_close(c, REASON_CLOSED);
 	}
+	to_monitor_turn(w);
 	if (TAILQ_EMPTY(&w->all))
 		worker_exit(w, 0);
 }

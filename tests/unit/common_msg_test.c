@@ -122,6 +122,33 @@ static void head_that_lies_is_bad(void **state)
 	}
 }
 
+static void first_of_a_packet_ends_where_its_head_says_or_is_all_of_it(void **state)
+{
+	static struct msg_wr w;
+	uint16_t lie;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct msg_wr one;
+
+		wr_open(&one, MSG_DIALED, 1);
+		wr_u8(&one, 4);
+		assert_int_equal(wr_close(&one), 0);
+		memcpy(w.buf + w.len, one.buf, one.len);
+		w.len += one.len;
+	}
+	assert_int_equal(msg_first(w.buf, w.len), 9);
+	assert_int_equal(msg_first(w.buf + 9, 9), 9);
+	assert_int_equal(msg_first(w.buf, 9), 9);
+	for (size_t len = 0; len < 9; len++)
+		assert_int_equal(msg_first(w.buf, len), len);
+	for (size_t i = 0; i < 4; i++) {
+		lie = (uint16_t[]){ 0, 7, 19, UINT16_MAX }[i];
+		memcpy(w.buf + offsetof(struct msg_head, length), &lie, sizeof(lie));
+		assert_int_equal(msg_first(w.buf, w.len), w.len);
+	}
+}
+
 static void string_with_a_nul_or_over_its_room_is_bad(void **state)
 {
 	struct msg_rd r;
@@ -301,6 +328,7 @@ int main(void)
 		cmocka_unit_test(verdict_arrives_as_it_was_sent),
 		cmocka_unit_test(ask_cut_or_lengthened_anywhere_is_bad),
 		cmocka_unit_test(head_that_lies_is_bad),
+		cmocka_unit_test(first_of_a_packet_ends_where_its_head_says_or_is_all_of_it),
 		cmocka_unit_test(string_with_a_nul_or_over_its_room_is_bad),
 		cmocka_unit_test(more_addresses_than_the_array_holds_are_bad),
 		cmocka_unit_test(mapped_address_on_the_wire_is_bad),

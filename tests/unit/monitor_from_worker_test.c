@@ -225,6 +225,88 @@ static void a_descriptor_is_a_protocol_error_and_is_closed(void **state)
 	(void)close(p[1]);
 }
 
+/* ASK and GONE for each number, one behind the other. Return: bytes */
+static size_t packet(uint8_t *buf, uint32_t from, uint32_t to)
+{
+	size_t len = 0;
+
+	for (uint32_t num = from; num <= to; num++) {
+		wr_open(&f.w, MSG_ASK, num);
+		msg_put_ask(&f.w, &(struct msg_ask){ .port = 443, .host = "a.example" });
+		(void)fx_done(&f);
+		memcpy(buf + len, f.w.buf, f.w.len);
+		len += f.w.len;
+		wr_open(&f.w, MSG_GONE, num);
+		(void)fx_done(&f);
+		memcpy(buf + len, f.w.buf, f.w.len);
+		len += f.w.len;
+	}
+	return len;
+}
+
+static void a_packet_of_many_messages_is_heard_in_order(void **state)
+{
+	uint8_t buf[MSG_MAX];
+	struct msg_verdict v;
+
+	(void)state;
+	assert_int_equal(from_worker(&f.m, buf, packet(buf, 1, 20), NULL, 0), 0);
+	for (uint32_t i = 1; i <= 20; i++) {
+		fx_verdict(&f, &v);
+		assert_int_equal(f.head.conn, i);
+	}
+	assert_true(fx_silent(&f));
+	assert_int_equal(f.m.conns.n, 0);
+}
+
+static void nothing_is_heard_behind_a_bad_message(void **state)
+{
+	uint8_t buf[MSG_MAX];
+	size_t len = packet(buf, 1, 3), second = msg_first(buf, len);
+	struct msg_verdict v;
+
+	(void)state;
+	buf[second] = MSG_VERDICT;
+	assert_int_equal(from_worker(&f.m, buf, len, NULL, 0), -EBADMSG);
+	assert_string_equal(f.m.bad, "VERDICT");
+	fx_verdict(&f, &v);
+	assert_int_equal(f.head.conn, 1);
+	assert_true(fx_silent(&f));
+	assert_int_equal(f.m.conns.last, 1);
+}
+
+static void a_packet_that_is_cut_or_lengthened_is_refused(void **state)
+{
+	uint8_t buf[MSG_MAX] = { 0 };
+	size_t len = packet(buf, 1, 1);
+
+	(void)state;
+	assert_int_equal(from_worker(&f.m, buf, len + 1, NULL, 0), -EBADMSG);
+	len = packet(buf, 2, 2);
+	assert_int_equal(from_worker(&f.m, buf, len - 1, NULL, 0), -EBADMSG);
+	assert_string_equal(f.m.bad, "GONE");
+}
+
+static void a_message_with_a_descriptor_is_alone_in_its_packet(void **state)
+{
+	uint8_t buf[MSG_MAX];
+	int p[2];
+	size_t len;
+
+	(void)state;
+	f.m.worker = WORKER_STARTING;
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	wr_open(&f.w, MSG_READY, 0);
+	len = fx_done(&f)->len;
+	memcpy(buf, f.w.buf, len);
+	len += packet(buf + len, 1, 1);
+	assert_int_equal(from_worker(&f.m, buf, len, &p[0], 1), -EBADMSG);
+	assert_true(fcntl(p[0], F_GETFD) < 0 && errno == EBADF);
+	assert_int_equal(f.m.worker, WORKER_STARTING);
+	assert_true(fx_silent(&f));
+	(void)close(p[1]);
+}
+
 static void a_number_once_used_is_never_used_again(void **state)
 {
 	struct msg_verdict v;
@@ -312,6 +394,10 @@ int main(void)
 		SIMPLE(nothing_is_heard_before_ready),
 		SIMPLE(a_broken_head_is_refused),
 		SIMPLE(a_descriptor_is_a_protocol_error_and_is_closed),
+		SIMPLE(a_packet_of_many_messages_is_heard_in_order),
+		SIMPLE(nothing_is_heard_behind_a_bad_message),
+		SIMPLE(a_packet_that_is_cut_or_lengthened_is_refused),
+		SIMPLE(a_message_with_a_descriptor_is_alone_in_its_packet),
 		SIMPLE(a_number_once_used_is_never_used_again),
 		SIMPLE(more_connections_than_the_limit_are_a_protocol_error),
 		SIMPLE(a_worker_that_does_not_read_is_given_up),
