@@ -22,6 +22,12 @@
 #define ACCEPT_BATCH 32
 #define PAUSE_S 0.1
 
+/** struct end - of a client's connection, the client's; family 0: a unix socket */
+struct end {
+	struct addr addr;
+	uint16_t port;
+};
+
 static int spare_take(struct worker *w)
 {
 	w->spare = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -104,7 +110,7 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *t, int revents)
 }
 
 /* Return: false when no further client should be taken now */
-static bool admit(struct worker *w, const struct listener *l, int fd, const struct addr *peer)
+static bool admit(struct worker *w, const struct listener *l, int fd, const struct end *peer)
 {
 	char text[MSG_TEXT_MAX + 1];
 	struct conn *c;
@@ -123,15 +129,17 @@ static bool admit(struct worker *w, const struct listener *l, int fd, const stru
 	c->forward = l->forward;
 	c->bound = l->bound;
 	c->proto = l->proto;
-	c->peer = *peer;
+	c->peer = peer->addr;
+	c->peer_port = peer->port;
+	c->from = l;
 	if (!is_over) {
 		c->is_counted = true;
 		w->open++;
 		conn_timer(c, IDLE_S);
-		if (c->forward || c->bound != BOUND_NOWHERE)
-			client_ready(c); /* nothing of what it sends says where it goes */
-		else
+		if (!c->forward && c->bound == BOUND_NOWHERE)
 			conn_arm(c, CLIENT, EV_READ);
+		/* most have sent their request by now; for some nothing that they send is needed */
+		client_ready(c);
 		return true;
 	}
 	c->is_over = true;
@@ -151,22 +159,21 @@ static bool is_own_peer(const struct worker *w, int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == w->uid;
 }
 
-/* The client's address is looked at for a published port alone. Return: as accept4(2) */
-static int accept_one(const struct listener *l, struct addr *peer)
+/* Return: as accept4(2) */
+static int accept_one(const struct listener *l, struct end *peer)
 {
 	struct sockaddr_storage ss = { .ss_family = AF_UNSPEC };
 	socklen_t len = sizeof(ss);
-	int fd = accept4(l->io.fd, l->forward ? (struct sockaddr *)&ss : NULL,
-			 l->forward ? &len : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = accept4(l->io.fd, (struct sockaddr *)&ss, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	*peer = (struct addr){ 0 };
-	if (fd >= 0 && l->forward)
-		(void)addr_from_sockaddr(peer, NULL, (const struct sockaddr *)&ss);
+	*peer = (struct end){ 0 };
+	if (fd >= 0)
+		(void)addr_from_sockaddr(&peer->addr, &peer->port, (const struct sockaddr *)&ss);
 	return fd;
 }
 
 /* Return: false when no further client should be taken now */
-static bool take(struct worker *w, const struct listener *l, int fd, const struct addr *peer)
+static bool take(struct worker *w, const struct listener *l, int fd, const struct end *peer)
 {
 	switch ((enum listener_kind)l->kind) {
 	case LISTENER_UNIX:
@@ -192,7 +199,7 @@ static void on_listener(struct ev_loop *loop, ev_io *io, int revents)
 
 	(void)revents;
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
-		struct addr peer;
+		struct end peer;
 		int fd = accept_one(l, &peer);
 
 		if (fd >= 0) {
@@ -245,6 +252,15 @@ static int domain_of(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ? -errno : domain;
 }
 
+/* One that listens on every address, or redirected, does not know. */
+static void listener_at(struct listener *l, int fd)
+{
+	if (l->bound != BOUND_NOWHERE ||
+	    transparent_target(fd, BOUND_HERE, &l->at, &l->at_port) < 0 ||
+	    addr_class_of(&l->at) == ADDR_UNSPECIFIED)
+		l->at.family = 0;
+}
+
 /* @like: what is known of it but its watcher */
 static int listener_add(struct worker *w, int fd, const struct listener *like)
 {
@@ -260,6 +276,7 @@ static int listener_add(struct worker *w, int fd, const struct listener *like)
 		l->proto = like->proto;
 		l->forward = like->forward;
 		listener_options(fd);
+		listener_at(l, fd);
 		ev_io_set(&l->io, fd, EV_READ);
 		listeners_watch(w);
 		return 0;

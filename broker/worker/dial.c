@@ -263,6 +263,15 @@ static void on_stagger(struct ev_loop *loop, ev_timer *t, int revents)
 		failed(c, d->last_errno);
 }
 
+/* On this machine it is before connect() has returned: then no event need be waited for. */
+static bool is_linked(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	return getpeername(fd, (struct sockaddr *)&ss, &len) == 0;
+}
+
 void dial_start(struct conn *c)
 {
 	struct deal *d = c->deal;
@@ -279,4 +288,6 @@ void dial_start(struct conn *c)
 	d->last_errno = ECONNREFUSED;
 	if (!attempt_next(c))
 		failed(c, d->last_errno);
+	else if (is_linked(d->attempt[0].io.fd))
+		linked(c, &d->attempt[0]);
 }

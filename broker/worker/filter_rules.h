@@ -43,8 +43,8 @@
 	  "is it the unix listener of weir proxy" }, \
 	{ SCMP_SYS(getsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_PEERCRED)), \
 	  "whose is its client" }, \
-	{ SCMP_SYS(getpeername), ANY, "which socket of the sandbox sent FIN" }, \
-	{ SCMP_SYS(getsockname), ANY, "the same; where one that nothing redirected was going" }, \
+	{ SCMP_SYS(getpeername), ANY, "is a dial over already" }, \
+	{ SCMP_SYS(getsockname), ANY, "where a listener is; where one that nothing redirected was going" }, \
 	{ SCMP_SYS(recvfrom), ANY, "read, peek at and discard a socket's bytes; DNS answers" }, \
 	{ SCMP_SYS(sendto), WHEN2(ARG_EQ(4, 0), ARG_MASK(3, MSG_FASTOPEN, 0)), \
 	  "write to a socket that is connected, and connect none by it" }, \

@@ -104,6 +104,11 @@ static bool is_waiting(const struct conn *c)
 /* The end that the client sees: of one that was redirected, where it was going. */
 static int near_end(const struct conn *c, struct addr *a, uint16_t *port)
 {
+	if (c->from->at.family) {
+		*a = c->from->at;
+		*port = c->from->at_port;
+		return 0;
+	}
 	return transparent_target(c->side[CLIENT].io.fd,
 				  c->bound == BOUND_NOWHERE ? BOUND_HERE : (enum bound)c->bound, a,
 				  port);
@@ -111,12 +116,10 @@ static int near_end(const struct conn *c, struct addr *a, uint16_t *port)
 
 static int ends_of(const struct conn *c, struct msg_half *m)
 {
-	struct sockaddr_storage client = { 0 };
-	socklen_t nclient = sizeof(client);
-
-	if (getpeername(c->side[CLIENT].io.fd, (struct sockaddr *)&client, &nclient) < 0 ||
-	    addr_from_sockaddr(&m->client, &m->client_port, (struct sockaddr *)&client) < 0)
+	if (c->peer.family == 0)
 		return -ENOTCONN;
+	m->client = c->peer;
+	m->client_port = c->peer_port;
 	return near_end(c, &m->proxy, &m->proxy_port);
 }
 

@@ -158,10 +158,12 @@ struct conn {
 	uint32_t dropped;
 	uint8_t state, proto;
 	uint8_t forward;  /* number of the publish or reach line; 0: a client of the proxy */
-	struct addr peer; /* publish: of the client */
-	uint8_t socks;	  /* enum socks_step */
-	uint8_t bound;	  /* enum bound: not BOUND_NOWHERE: a connection of the transparent route */
-	bool is_started;  /* the head's first byte came */
+	struct addr peer; /* the client's end; family 0: a unix socket */
+	uint16_t peer_port;
+	const struct listener *from; /* where it was accepted */
+	uint8_t socks;		     /* enum socks_step */
+	uint8_t bound;	 /* enum bound: not BOUND_NOWHERE: a connection of the transparent route */
+	bool is_started; /* the head's first byte came */
 	bool is_asked, is_allowed, is_dialed;
 	bool is_over; /* one of the CONNS_OVER */
 	bool is_counted;
@@ -194,6 +196,8 @@ struct listener {
 	uint8_t kind;		/* enum listener_kind */
 	uint8_t bound;		/* enum bound, of LISTENER_ROUTE */
 	uint8_t proto, forward; /* of LISTENER_PROXY, as LISTEN said */
+	struct addr at;		/* the clients' other end where all have the same; else family 0 */
+	uint16_t at_port;
 };
 
 struct worker {
