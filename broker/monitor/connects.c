@@ -26,6 +26,14 @@
 #include "common/scope.h"
 #include "policy/policy.h"
 
+/* Linux 6.6, newer than Debian 12's headers: the worker, which waits, goes on where the monitor ran */
+#ifdef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define NOTIF_SET_FLAGS SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#else
+#define NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#endif
+#define SYNC_WAKE_UP 1UL
+
 #define SOCKET_LINK 8  /* bytes of "socket:[" */
 #define RECORDS_MAX 16 /* of refused calls, for one worker */
 
@@ -132,14 +140,14 @@ static void give_up(struct monitor *m)
 }
 
 /* Return: 0: the call goes on, or the errno that it fails with */
-static int judge(struct monitor *m, const struct seccomp_notif *q)
+static int judge(struct monitor *m, const struct seccomp_notif *q, struct call *call)
 {
 	struct sockaddr_storage ss = { .ss_family = AF_UNSPEC };
 	size_t len = q->data.args[2] < sizeof(ss) ? (size_t)q->data.args[2] : sizeof(ss);
 	struct iovec here = { &ss, len };
 	struct iovec there = { (void *)(uintptr_t)q->data.args[1], len };
-	struct call call = { .pid = (pid_t)q->pid, .fd = (int)q->data.args[0] };
 
+	*call = (struct call){ .pid = (pid_t)q->pid, .fd = (int)q->data.args[0] };
 	if (process_vm_readv((pid_t)q->pid, &here, 1, &there, 1, 0) != (ssize_t)len) {
 		if (errno != EPERM)
 			return EFAULT;
@@ -148,10 +156,9 @@ static int judge(struct monitor *m, const struct seccomp_notif *q)
 	}
 	if (len >= sizeof(struct sockaddr_in) &&
 	    (ss.ss_family != AF_INET6 || len >= sizeof(struct sockaddr_in6)) &&
-	    addr_from_sockaddr(&call.addr, &call.port, (const struct sockaddr *)&ss) == 0 &&
-	    call_allowed(m, &call))
+	    addr_from_sockaddr(&call->addr, &call->port, (const struct sockaddr *)&ss) == 0 &&
+	    call_allowed(m, call))
 		return 0;
-	refused(m, &call.addr, call.port);
 	return EPERM;
 }
 
@@ -160,6 +167,7 @@ static void on_notify(struct ev_loop *loop, ev_io *io, int revents)
 	struct monitor *m = io->data;
 	struct seccomp_notif q = { 0 };
 	struct seccomp_notif_resp answer = { 0 };
+	struct call call;
 	int r;
 
 	(void)revents;
@@ -168,14 +176,14 @@ static void on_notify(struct ev_loop *loop, ev_io *io, int revents)
 			ev_io_stop(loop, io); /* it is gone: its socket says so too */
 		return;
 	}
-	r = judge(m, &q);
-	/* still the one that was read: no other process has its number meanwhile */
-	if (ioctl(io->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &q.id) < 0)
-		return;
+	r = judge(m, &q, &call);
 	answer.id = q.id;
 	answer.error = -r;
 	answer.flags = r == 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
-	(void)ioctl(io->fd, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+	/* taken only while the call waits: so it was the caller's memory that was read, and no other
+	 * process had its number meanwhile */
+	if (ioctl(io->fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 && r == EPERM)
+		refused(m, &call.addr, call.port);
 }
 
 void connects_watch(struct monitor *m, int fd)
@@ -187,6 +195,7 @@ void connects_watch(struct monitor *m, int fd)
 		give_up(m);
 		return;
 	}
+	(void)ioctl(fd, NOTIF_SET_FLAGS, SYNC_WAKE_UP);
 	ev_io_init(&m->connects, on_notify, fd, EV_READ);
 	m->connects.data = m;
 	ev_io_start(m->loop, &m->connects);

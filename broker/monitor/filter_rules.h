@@ -45,7 +45,7 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(recvmsg),           ANY,                 "receive from shim, nursery and worker" },
 	{ SCMP_SYS(sendmsg),           ANY,                 "send to them" },
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_RECV)), "hear of the worker's connect()" },
-	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_ID_VALID)), "is it still the same call" },
+	{ SCMP_SYS(ioctl),             WHEN2(ARG_LOW32(1, (uint32_t)SECCOMP_IOW(4, __u64)), ARG_EQ(2, 1)), "the worker goes on where the monitor ran" },
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, SECCOMP_IOCTL_NOTIF_SEND)), "let it go on, or not" },
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TCGETS)), "the modes of the terminal before they are set" },
 	{ SCMP_SYS(ioctl),             WHEN(ARG_LOW32(1, TCSETS)), "set them, and put them back" },

@@ -130,7 +130,8 @@ static int allow(struct monitor *m, struct request *q, uint32_t flags, const str
 		return refuse(m, q, REASON_AUDIT_UNAVAILABLE, q->match.rule, NULL);
 	memcpy(v.host, q->target.host, sizeof(v.host));
 	allowed_text(q->match.rule, v.text, sizeof(v.text));
-	if (!q->forward)
+	/* for the worker that judges the addresses itself */
+	if (!(flags & (VERDICT_FIXED | VERDICT_CANDIDATES)))
 		(void)policy_refusal(m->policy, &q->target, REASON_PRIVATE_ADDRESS, q->match.rule,
 				     NULL, v.private_text, sizeof(v.private_text));
 	r = verdict_send(m, q->num, &v);
