@@ -477,9 +477,9 @@ def test_h5_malformed_trailers_are_400_and_nothing_of_them_arrives(sb, web, bad)
         result = read_all(s)
     """, d=d, d2=b"5\r\nhello\r\n0\r\n" + bad + req("http://other.example.org/evil"))
     assert got.startswith(b"HTTP/1.1 400 ") and got.count(b"HTTP/1.") == 1, got[:300]
-    web.a.wait_for(lambda: any(b"hello" in d for d in web.a.data.values()), text="the body")
+    web.a.wait_for(lambda: any(b"hello" in d for d in list(web.a.data.values())), text="the body")
     assert web.b.seen() == [] and web.a.seen() == []
-    assert not any(b"A" in d.split(b"hello")[-1] for d in web.a.data.values() if b"hello" in d)
+    assert not any(b"A" in d.split(b"hello")[-1] for d in list(web.a.data.values()) if b"hello" in d)
 
 
 # ---- Max-Forwards ----
