@@ -514,6 +514,7 @@ void msg_put_listeners(struct msg_wr *w, const struct msg_listeners *m)
 	wr_u8(w, m->has_diag);
 	wr_u8(w, m->has_proc);
 	wr_u8(w, m->has_tty);
+	wr_u16(w, m->no_route);
 }
 
 int msg_get_listeners(struct msg_rd *r, struct msg_listeners *m)
@@ -522,6 +523,7 @@ int msg_get_listeners(struct msg_rd *r, struct msg_listeners *m)
 	m->has_diag = rd_u8(r);
 	m->has_proc = rd_u8(r);
 	m->has_tty = rd_u8(r);
+	m->no_route = rd_u16(r);
 	return rd_end(r);
 }
 

@@ -316,6 +316,7 @@ struct msg_ended {
 struct msg_listeners {
 	uint8_t nlisten; /* 0-2: IPv4, IPv6 */
 	uint8_t has_diag, has_proc, has_tty;
+	uint16_t no_route; /* errno: why the transparent route is not there, which may be absent */
 };
 /* TREES + @n descriptors of fspick(2), each an overlay over a tree of the host: any time before the end,
  * as often as it takes, TREES_MAX in all. */

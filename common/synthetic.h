@@ -14,6 +14,7 @@
  * loopback interface's own; the last is its broadcast address. */
 #define SYNTHETIC_NET "198.18.0.0/15"
 #define SYNTHETIC_SELF "198.18.0.1"
+#define SYNTHETIC_SELF_BYTES 198, 18, 0, 1
 #define SYNTHETIC_BASE 0xc6120000u
 #define SYNTHETIC_MASK 0xfffe0000u
 #define SYNTHETIC_FIRST (SYNTHETIC_BASE + 2)

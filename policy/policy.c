@@ -122,7 +122,13 @@ enum policy_network policy_network(const struct policy *p)
 
 enum policy_route policy_route(const struct policy *p)
 {
-	return (enum policy_route)setting(p, SET_ROUTE, ROUTE_PROXY);
+	return (enum policy_route)setting(p, SET_ROUTE, ROUTE_BOTH);
+}
+
+bool policy_route_is_said(const struct policy *p)
+{
+	assert(p->sealed);
+	return p->set[SET_ROUTE] != NULL;
 }
 
 const char *policy_route_name(enum policy_route r)

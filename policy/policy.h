@@ -158,7 +158,9 @@ int policy_check_grants(struct policy *p, bool (*exists)(const char *path), stru
 
 /* What the merge gave; valid after policy_seal(). */
 enum policy_network policy_network(const struct policy *p);
-enum policy_route policy_route(const struct policy *p); /* default: proxy */
+enum policy_route policy_route(const struct policy *p); /* default: both */
+/* false: nobody asked for the route that policy_route() gives, and the proxy alone will do */
+bool policy_route_is_said(const struct policy *p);
 const char *policy_route_name(enum policy_route r);
 const struct policy_rule *policy_rules(const struct policy *p);
 const struct policy_grant *policy_grants(const struct policy *p);

@@ -189,7 +189,7 @@ static void show_default(const struct policy *p, enum setting s, const char *lin
 void policy_show(const struct policy *p, FILE *out)
 {
 	show_default(p, SET_NETWORK, "network allowlist", out);
-	show_default(p, SET_ROUTE, "route proxy", out);
+	show_default(p, SET_ROUTE, "route both", out);
 	show_default(p, SET_VIEW, "view project", out);
 	show_default(p, SET_HOME, "home private", out);
 	show_default(p, SET_NESTED, "nested no", out);

@@ -66,8 +66,9 @@ static int files_write(int at, const struct sandbox_plan *p, struct err *e)
 	static const char nsswitch[] =
 		"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
 		"protocols: files\nservices: files\nethers: files\nrpc: files\nnetgroup: files\n";
-	static const char resolv[] = "# written by weir: names that the policy allows\n"
-				     "nameserver 127.0.0.1\n";
+	static const char resolv[] =
+		"# written by weir: what answers here knows the names that the policy allows\n"
+		"nameserver 127.0.0.1\n";
 	char line[PLAN_MACHINE_ID_LEN + 2], host[256 + 2];
 	const struct {
 		const char *name, *text;

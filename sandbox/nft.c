@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: ISC */
-/* sandbox/nft.c - the packet rules of the transparent route: one table, two chains, four rules at most.
+/* sandbox/nft.c - the packet rules of the transparent route: one table, two chains, six rules at most.
  * Runs once, with the power over the new network namespace; what is written here nobody inside can
- * change. In the words of nft(8):
+ * change. 198.18.0.1 is the sandbox itself. In the words of nft(8):
  *	table inet weir {
- *		chain nat {
- *			type nat hook output priority -100;
- *			ip daddr != 127.0.0.0/8 meta l4proto tcp redirect to :P
- *			ip6 daddr != ::1 meta l4proto tcp redirect to :Q
- *		}
- *		chain refuse {
- *			type filter hook output priority 0;
- *			ip daddr != 127.0.0.0/8 meta l4proto != tcp drop
+ *		chain first {
+ *			type filter hook output priority -300;
+ *			ip saddr 127.0.0.0/8 ip daddr 127.0.0.0/8 th sport != P notrack
+ *			ip6 saddr ::1 ip6 daddr ::1 th sport != Q notrack
+ *			ip daddr != { 127.0.0.0/8, 198.18.0.1 } meta l4proto != tcp drop
  *			ip6 daddr != ::1 meta l4proto != tcp drop
  *		}
- *	} */
+ *		chain nat {
+ *			type nat hook output priority -100;
+ *			ip daddr != { 127.0.0.0/8, 198.18.0.1 } meta l4proto tcp redirect to :P
+ *			ip6 daddr != ::1 meta l4proto tcp redirect to :Q
+ *		}
+ *	}
+ * Without the first two all that is said on loopback, to the proxy too, would pass through the kernel's
+ * table of connections: slower by a tenth, and a full table would be everybody's. */
 #include "sandbox/nft.h"
 
 #include <arpa/inet.h>
@@ -27,12 +31,20 @@
 #include "common/feature.h"
 #include "common/nlmsg.h"
 #include "common/scope.h"
+#include "common/synthetic.h"
 
 #define TABLE "weir"
-#define PRIORITY_NAT (-100) /* NF_IP_PRI_NAT_DST, linux/netfilter_ipv4.h */
+/* linux/netfilter_ipv4.h */
+#define PRIORITY_FIRST (-300) /* NF_IP_PRI_RAW: before connections are looked up */
+#define PRIORITY_NAT (-100)   /* NF_IP_PRI_NAT_DST */
+
+/* struct iphdr, ipv6hdr: saddr, daddr */
+#define SOURCE(is_v4) ((is_v4) ? 12U : 8U)
+#define DESTINATION(is_v4) ((is_v4) ? 16U : 24U)
 
 static const uint8_t loopback4[1] = { 127 };
 static const uint8_t loopback6[16] = { [15] = 1 };
+static const uint8_t self4[4] = { SYNTHETIC_SELF_BYTES };
 
 static void request(struct nlmsg *m, unsigned type, unsigned flags)
 {
@@ -113,20 +125,39 @@ static void meta_is(struct nlmsg *m, enum nft_meta_keys key, enum nft_cmp_ops op
 	compare(m, op, &want, sizeof(want));
 }
 
-/* The destination is not loopback: by its first byte, or all sixteen. */
-static void goes_away(struct nlmsg *m, bool is_v4)
+static void family_is(struct nlmsg *m, bool is_v4)
 {
-	const size_t len = is_v4 ? sizeof(loopback4) : sizeof(loopback6);
-	struct nest n;
-
 	meta_is(m, NFT_META_NFPROTO, NFT_CMP_EQ, is_v4 ? NFPROTO_IPV4 : NFPROTO_IPV6);
-	n = expr(m, "payload");
+}
+
+static void header(struct nlmsg *m, enum nft_payload_bases base, uint32_t offset,
+		   enum nft_cmp_ops op, const void *data, size_t len)
+{
+	struct nest n = expr(m, "payload");
+
 	nlmsg_put_be32(m, NFTA_PAYLOAD_DREG, NFT_REG_1);
-	nlmsg_put_be32(m, NFTA_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
-	nlmsg_put_be32(m, NFTA_PAYLOAD_OFFSET, is_v4 ? 16 : 24); /* struct iphdr, ipv6hdr: daddr */
+	nlmsg_put_be32(m, NFTA_PAYLOAD_BASE, base);
+	nlmsg_put_be32(m, NFTA_PAYLOAD_OFFSET, offset);
 	nlmsg_put_be32(m, NFTA_PAYLOAD_LEN, (uint32_t)len);
 	expr_end(m, n);
-	compare(m, NFT_CMP_NEQ, is_v4 ? loopback4 : loopback6, len);
+	compare(m, op, data, len);
+}
+
+/* Loopback is known by its first byte, or all sixteen. */
+static void loopback(struct nlmsg *m, bool is_v4, uint32_t offset, enum nft_cmp_ops op)
+{
+	header(m, NFT_PAYLOAD_NETWORK_HEADER, offset, op, is_v4 ? loopback4 : loopback6,
+	       is_v4 ? sizeof(loopback4) : sizeof(loopback6));
+}
+
+/* The destination is not the sandbox itself. */
+static void goes_away(struct nlmsg *m, bool is_v4)
+{
+	family_is(m, is_v4);
+	loopback(m, is_v4, DESTINATION(is_v4), NFT_CMP_NEQ);
+	if (is_v4)
+		header(m, NFT_PAYLOAD_NETWORK_HEADER, DESTINATION(is_v4), NFT_CMP_NEQ, self4,
+		       sizeof(self4));
 }
 
 static void redirect(struct nlmsg *m, uint16_t port)
@@ -156,29 +187,61 @@ static void drop(struct nlmsg *m)
 	expr_end(m, n);
 }
 
-/* @port 0: what is not TCP is dropped. @flags: NLM_F_ACK for the last one */
-static void rule(struct nlmsg *m, const char *in, bool is_v4, uint16_t port, unsigned flags)
-{
-	size_t list;
+/* ---- rules ---- */
 
+static size_t rule(struct nlmsg *m, const char *in, unsigned flags)
+{
 	request(m, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags);
 	nlmsg_put_str(m, NFTA_RULE_TABLE, TABLE);
 	nlmsg_put_str(m, NFTA_RULE_CHAIN, in);
-	list = nlmsg_nest(m, NFTA_RULE_EXPRESSIONS);
-	goes_away(m, is_v4);
-	meta_is(m, NFT_META_L4PROTO, port ? NFT_CMP_EQ : NFT_CMP_NEQ, IPPROTO_TCP);
-	if (port)
-		redirect(m, port);
-	else
-		drop(m);
+	return nlmsg_nest(m, NFTA_RULE_EXPRESSIONS);
+}
+
+/* What the listener at @port answers must be known again: a client may have come from loopback. */
+static void rule_notrack(struct nlmsg *m, bool is_v4, uint16_t port)
+{
+	const uint16_t be = htons(port);
+	size_t list = rule(m, "first", 0), elem;
+
+	family_is(m, is_v4);
+	loopback(m, is_v4, SOURCE(is_v4), NFT_CMP_EQ);
+	loopback(m, is_v4, DESTINATION(is_v4), NFT_CMP_EQ);
+	header(m, NFT_PAYLOAD_TRANSPORT_HEADER, 0, NFT_CMP_NEQ, &be, sizeof(be));
+	elem = nlmsg_nest(m, NFTA_LIST_ELEM);
+	nlmsg_put_str(m, NFTA_EXPR_NAME, "notrack");
+	nlmsg_unnest(m, elem);
 	nlmsg_unnest(m, list);
 }
 
-int nft_redirect(uint16_t port4, uint16_t port6)
+static void rule_refuse(struct nlmsg *m, bool is_v4, unsigned flags)
+{
+	size_t list = rule(m, "first", flags);
+
+	goes_away(m, is_v4);
+	meta_is(m, NFT_META_L4PROTO, NFT_CMP_NEQ, IPPROTO_TCP);
+	drop(m);
+	nlmsg_unnest(m, list);
+}
+
+static void rule_redirect(struct nlmsg *m, bool is_v4, uint16_t port)
+{
+	size_t list;
+
+	if (port == 0)
+		return;
+	list = rule(m, "nat", 0);
+	goes_away(m, is_v4);
+	meta_is(m, NFT_META_L4PROTO, NFT_CMP_EQ, IPPROTO_TCP);
+	redirect(m, port);
+	nlmsg_unnest(m, list);
+}
+
+/* All or nothing is loaded. Only the last one is acknowledged: else an answer could be heard before a
+ * failure behind it. */
+static int rules_load(uint16_t port4, uint16_t port6, bool notrack)
 {
 	struct nlmsg m = { 0 };
-	SCOPED_FD int fd = feature_off("nf_tables") ? -EPROTONOSUPPORT
-						    : nlmsg_socket(NETLINK_NETFILTER);
+	SCOPED_FD int fd = nlmsg_socket(NETLINK_NETFILTER);
 	uint32_t last;
 
 	if (fd < 0)
@@ -187,14 +250,28 @@ int nft_redirect(uint16_t port4, uint16_t port6)
 	request(&m, NFT_MSG_NEWTABLE, NLM_F_CREATE);
 	nlmsg_put_str(&m, NFTA_TABLE_NAME, TABLE);
 	chain(&m, "nat", "nat", PRIORITY_NAT);
-	chain(&m, "refuse", "filter", 0);
-	if (port4)
-		rule(&m, "nat", true, port4, 0);
-	if (port6)
-		rule(&m, "nat", false, port6, 0);
-	rule(&m, "refuse", true, 0, 0);
-	rule(&m, "refuse", false, 0, NLM_F_ACK);
+	rule_redirect(&m, true, port4);
+	rule_redirect(&m, false, port6);
+	chain(&m, "first", "filter", PRIORITY_FIRST);
+	if (notrack) {
+		rule_notrack(&m, true, port4);
+		rule_notrack(&m, false, port6);
+	}
+	rule_refuse(&m, true, 0);
+	rule_refuse(&m, false, NLM_F_ACK);
 	last = m.seq;
 	batch(&m, NFNL_MSG_BATCH_END);
 	return nlmsg_ask(fd, &m, last);
+}
+
+int nft_redirect(uint16_t port4, uint16_t port6)
+{
+	int r = -ENOENT;
+
+	if (feature_off("nf_tables"))
+		return -EPROTONOSUPPORT;
+	if (!feature_off("notrack"))
+		r = rules_load(port4, port6, true);
+	/* a kernel without nft_ct, or without something that is needed */
+	return r == -ENOENT ? rules_load(port4, port6, false) : r;
 }

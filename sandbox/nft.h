@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /**
- * nft_redirect() - TCP to any place but loopback goes to a listener on loopback instead, whatever its
- * port; anything else to such a place is refused at once with EPERM
+ * nft_redirect() - TCP to any place but loopback and the sandbox's own address goes to a listener on
+ * loopback instead, whatever its port; anything else to such a place is refused at once with EPERM
  * Only what has a route is touched: the ranges that sandbox/transparent.c makes local.
  * @port4, @port6: where 127.0.0.1 and ::1 listen, host order; 0: that family is left alone
  *

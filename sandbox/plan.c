@@ -61,6 +61,7 @@ void plan_free(struct sandbox_plan *p)
 		free(p->hidden[i]);
 	strings_free(p->argv);
 	strings_free(p->envp);
+	strings_free(p->envp_alone);
 	close_one(p->project_fd);
 	close_one(p->gitdir_fd);
 	close_one(p->cgroup_fd);

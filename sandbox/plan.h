@@ -79,6 +79,7 @@ struct sandbox_plan {
 	uint16_t reach[PLAN_REACH_MAX]; /* ports to listen on besides, each for a reach line */
 	size_t nreach;
 	bool transparent; /* network allowlist, not route proxy: names resolve, connections are redirected */
+	bool route_optional; /* nobody asked for @transparent: where it cannot be, @listeners do alone */
 	struct addr_net *nets; /* of the address rules: they get a route */
 	size_t nnets;
 	uint16_t *ports; /* of the policy, where packets cannot be redirected; ascending */
@@ -118,6 +119,8 @@ struct sandbox_plan {
 	char **argv;	/* CMD and its arguments */
 	bool prompt;	/* weir shell: the files that mark the prompt */
 	char **envp;	/* the environment inside, complete */
+	/* the same where route_optional comes to pass; NULL: as it is */
+	char **envp_alone;
 	char *cmd_host; /* where the host has CMD, when that is not visible inside; or NULL */
 	char *cmd_interp; /* the interpreter of CMD's first line, when the host has it and the inside has not */
 	const char *cmd_secret; /* what is there that no grant can show, or NULL; static */

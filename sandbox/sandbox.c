@@ -64,6 +64,7 @@ struct child {
 	int diag, proc;
 	int pts, master, tty; /* devpts and its terminal, where one is wanted */
 	struct transparent route;
+	uint16_t no_route;    /* errno: the plan's optional route could not be made */
 	int picks[TREES_MAX]; /* overlays, for the monitor */
 	size_t npicks;
 	struct pipes pipes;
@@ -179,8 +180,7 @@ static int session_make(struct err *e)
 	return 0;
 }
 
-/* In the keeper: making a network namespace takes as long as half of the tree. */
-static int network_make(struct child *c, struct err *e)
+static int network_new(struct err *e)
 {
 	int r;
 
@@ -188,11 +188,31 @@ static int network_make(struct child *c, struct err *e)
 		(void)err_set(e, errno, "make the sandbox's network namespace");
 		return machine_why_namespaces(e);
 	}
-	if ((r = netlink_lo_up()) < 0)
-		return err_set(e, -r, "set the sandbox's loopback interface up");
-	if (!plan_is_brokered(c->plan))
-		return 0;
-	if (c->plan->transparent && (r = transparent_make(c->plan, &c->route, e)) < 0)
+	r = netlink_lo_up();
+	return r < 0 ? err_set(e, -r, "set the sandbox's loopback interface up") : 0;
+}
+
+/* What nobody asked for may be absent. Then the namespace is made anew: nothing of the attempt stays,
+ * and inside is what route proxy has, no less closed. */
+static int route_make(struct child *c, struct err *e)
+{
+	int r = transparent_make(c->plan, &c->route, e);
+
+	if (r >= 0 || !c->plan->route_optional)
+		return r;
+	c->no_route = (uint16_t)-r;
+	*e = (struct err){ 0 };
+	return network_new(e);
+}
+
+/* In the keeper: making a network namespace takes as long as half of the tree. */
+static int network_make(struct child *c, struct err *e)
+{
+	int r = network_new(e);
+
+	if (r < 0 || !plan_is_brokered(c->plan))
+		return r;
+	if (c->plan->transparent && (r = route_make(c, e)) < 0)
 		return r;
 	if (c->plan->listeners) {
 		if ((r = shim_listeners(SHIM_PORT, c->listeners, NULL)) < 0)
@@ -234,22 +254,22 @@ static size_t route_run(const struct transparent *t, size_t at)
 	return n;
 }
 
-/* The sockets of the transparent route, kind by kind, and at the end a message without one. */
+/* The sockets of the transparent route, kind by kind, and at the end why there are none. */
 static int route_give(const struct child *c, int to, struct err *e)
 {
 	const struct transparent *t = &c->route;
-	uint8_t kind;
+	uint16_t said; /* the kind of what comes with it; at the end an errno */
 	int r = 0;
 
 	if (!c->plan->transparent)
 		return 0;
 	for (size_t at = 0, n; r == 0 && at < t->n; at += n) {
 		n = route_run(t, at);
-		kind = t->kind[at];
-		r = fd_send(to, &kind, sizeof(kind), &t->fd[at], n);
+		said = t->kind[at];
+		r = fd_send(to, &said, sizeof(said), &t->fd[at], n);
 	}
-	kind = SOCK_KIND_COUNT;
-	r = r < 0 ? r : fd_send(to, &kind, sizeof(kind), NULL, 0);
+	said = c->no_route;
+	r = r < 0 ? r : fd_send(to, &said, sizeof(said), NULL, 0);
 	if (r < 0)
 		return err_set(e, -r, "hand on the sandbox's sockets");
 	for (size_t i = 0; i < t->n; i++)
@@ -262,19 +282,21 @@ static int route_take(struct child *c, int from, struct err *e)
 	struct transparent *t = &c->route;
 
 	for (;;) {
-		uint8_t kind = 0;
+		uint16_t said = 0;
 		int fds[FD_PASS_MAX];
 		size_t nfds = ARRAY_LEN(fds);
-		ssize_t n = fd_recv(from, &kind, sizeof(kind), fds, &nfds);
+		ssize_t n = fd_recv(from, &said, sizeof(said), fds, &nfds);
 
 		if (n == 0)
 			return keeper_failed(c->pipes.report[0], e);
-		if (n < 0 || nfds > TRANSPARENT_SOCKS_MAX - t->n)
+		if (n != (ssize_t)sizeof(said) || nfds > TRANSPARENT_SOCKS_MAX - t->n)
 			return err_set(e, n < 0 ? (int)-n : EBADMSG, "take the sandbox's sockets");
-		if (nfds == 0)
+		if (nfds == 0) {
+			c->no_route = said;
 			return 0;
+		}
 		for (size_t i = 0; i < nfds; i++) {
-			t->kind[t->n] = kind;
+			t->kind[t->n] = (uint8_t)said;
 			t->fd[t->n++] = fds[i];
 		}
 	}
@@ -396,7 +418,8 @@ static int listeners_send(struct child *c, struct err *e)
 	const struct msg_listeners m = { .nlisten = (uint8_t)c->nlisten,
 					 .has_diag = c->diag >= 0,
 					 .has_proc = c->proc >= 0,
-					 .has_tty = c->master >= 0 };
+					 .has_tty = c->master >= 0,
+					 .no_route = c->no_route };
 	int fds[5], r = forwards_send(c, e);
 	size_t n = 0;
 
@@ -589,6 +612,7 @@ static void host_wait(void)
 __attribute__((noreturn)) static void keeper_begin(struct child *c)
 {
 	const int report_to = c->pipes.report[1], go = c->pipes.go[0];
+	struct sandbox_plan plan = *c->plan;
 	static struct keeper_report report = { .kind = KEEPER_SPAWNED };
 	enum exec_stage stage = STAGE_SETUP;
 	struct err e = { 0 };
@@ -610,7 +634,9 @@ __attribute__((noreturn)) static void keeper_begin(struct child *c)
 		_exit(EXIT_WEIR);
 	(void)close(go);
 	stage_note("keeper: goes");
-	cmd = command_start(c->plan, c->tty, report_to, &stage, &e);
+	if (c->no_route && plan.envp_alone)
+		plan.envp = plan.envp_alone;
+	cmd = command_start(&plan, c->tty, report_to, &stage, &e);
 	if (cmd < 0) {
 		report_fail(report_to, stage, &e);
 		_exit(0);

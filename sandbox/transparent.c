@@ -106,7 +106,7 @@ static int redirect_make(struct transparent *t)
 	int fds[2], n;
 	uint16_t ports[2] = { 0 };
 
-	n = shim_listeners(0, fds, ports);
+	n = shim_listeners(SHIM_REDIRECT_PORT, fds, ports);
 	if (n < 0)
 		return n;
 	for (int i = 0; i < n; i++)
@@ -142,11 +142,17 @@ int transparent_make(const struct sandbox_plan *p, struct transparent *t, struct
 	int r;
 
 	*t = (struct transparent){ 0 };
+	for (size_t i = 0; i < p->nreach; i++)
+		if (p->reach[i] == SHIM_NAMES_PORT)
+			return err_set(e, EADDRINUSE,
+				       "listen on 127.0.0.1:%d inside, which a reach line names",
+				       SHIM_NAMES_PORT);
 	if ((r = routes_make(p, e)) < 0)
 		return r;
-	if (redirect_make(t) < 0) {
+	if ((r = redirect_make(t)) < 0) {
 		socks_close(t);
-		r = ports_make(p, t, e);
+		r = p->route_optional ? err_set(e, -r, "redirect connections inside")
+				      : ports_make(p, t, e);
 	}
 	if (r == 0)
 		r = names_make(t, e);

@@ -23,7 +23,10 @@ struct transparent {
 /**
  * transparent_make() - addresses, routes, packet rules and sockets
  * Needs the power over the current network namespace, whose loopback interface is up.
- * @t: filled with descriptors that the caller then owns; on failure none is left open
+ * @p: route_optional: a kernel that redirects nothing is a failure, and no reason for listeners on the
+ *     policy's ports, which a server inside may want
+ * @t: filled with descriptors that the caller then owns; on failure none is left open, but addresses
+ *     and routes may be there
  *
  * Return: 0, or -errno with @e */
 int transparent_make(const struct sandbox_plan *p, struct transparent *t, struct err *e);

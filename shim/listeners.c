@@ -12,7 +12,6 @@
 #include "common/feature.h"
 #include "common/scope.h"
 
-#define NAMES_PORT 53
 #define BACKLOG 4096 /* connections wait here while the worker starts or is replaced */
 
 int shim_listener(const struct sockaddr *sa, socklen_t len, bool again)
@@ -102,7 +101,7 @@ int shim_names(int fds[2])
 {
 	const struct sockaddr_in at = {
 		.sin_family = AF_INET,
-		.sin_port = htons(NAMES_PORT),
+		.sin_port = htons(SHIM_NAMES_PORT),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	SCOPED_FD int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

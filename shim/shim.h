@@ -12,6 +12,9 @@
 #include "../common/msg.h"
 
 #define SHIM_PORT 3128 /* SPEC section 5 */
+/* Where redirected connections end: no command may bind a port below 1024, so that none misses it */
+#define SHIM_REDIRECT_PORT 1
+#define SHIM_NAMES_PORT 53
 
 /** shim_listener() - one TCP listener in the current network namespace, non-blocking, close-on-exec;
  * IPv6 alone where @sa is

@@ -233,7 +233,8 @@ static void check_ipv6(struct finding *f)
 
 static void check_nft(struct finding *f)
 {
-	judge_optional(f, probe_nft(), "sudo modprobe -a nf_tables nft_redir nf_conntrack");
+	judge_optional(f, probe_route(),
+		       "sudo modprobe -a nf_tables nft_redir nft_ct nf_conntrack");
 	if (f->state == OK)
 		found(f, "the transparent route redirects every port; a dial that fails is a reset "
 			 "after the connection");
@@ -424,7 +425,8 @@ static const struct {
 	  "read grants of directories are refused, and /etc is copied at each start" },
 	{ "fresh /sys", check_sys, IN_MOUNTS, "/sys is empty inside" },
 	{ "nf_tables", check_nft, IN_USER,
-	  "the transparent route needs one listener for each port that the policy names" },
+	  "no route typed means the proxy alone: programs that know of none reach nothing; route "
+	  "both or transparent, typed, needs a listener for each port that the policy names" },
 	{ "ipv6", check_ipv6, ALONE, "the proxy listens on 127.0.0.1 alone" },
 	{ "cgroup", check_cgroup, ALONE,
 	  "limit memory holds for each process by itself, limit cpu not at all" },

@@ -218,10 +218,18 @@ static int route_plan(struct sandbox_plan *p, const struct plan_in *in, struct e
 
 	if (!p->transparent)
 		return 0;
+	p->route_optional = !policy_route_is_said(in->policy);
 	if (!(p->nets = calloc(PLAN_NETS_MAX, sizeof(p->nets[0]))) ||
 	    !(p->ports = calloc(PLAN_PORTS_MAX, sizeof(p->ports[0]))))
 		return plan_no_memory(e);
 	n = policy_open_nets(in->policy, p->nets, PLAN_NETS_MAX);
+	if (n < 0 && p->route_optional) {
+		if (in->verbose)
+			note("route proxy: the transparent route takes %d address rules at most",
+			     PLAN_NETS_MAX);
+		p->transparent = p->route_optional = false;
+		return 0;
+	}
 	if (n < 0) {
 		(void)err_set(e, 0, "route %s takes %d address rules at most",
 			      policy_route_name(policy_route(in->policy)), PLAN_NETS_MAX);
@@ -229,6 +237,8 @@ static int route_plan(struct sandbox_plan *p, const struct plan_in *in, struct e
 		return -E2BIG;
 	}
 	p->nnets = (size_t)n;
+	if (p->route_optional)
+		return 0; /* no listener on a port that a server inside may want, unless it is asked for */
 	n = policy_open_ports(in->policy, p->ports, PLAN_PORTS_MAX, &wide);
 	p->nports = n < 0 ? 0 : (size_t)n;
 	if (wide &&
@@ -294,10 +304,9 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 	    (r = cwd_plan(p, in, e)) < 0 || (r = cmd_plan(p, in, e)) < 0 ||
 	    (r = command_plan(p, j, in, e)) < 0 || (r = home_dotfiles(p, j, in, e)) < 0 ||
 	    (r = connection_file_plan(in->connection, p, e)) < 0 ||
-	    (r = environ_plan(p, in, e)) < 0)
+	    (r = route_plan(p, in, e)) < 0 || (r = environ_plan(p, in, e)) < 0)
 		return r;
-	r = route_plan(p, in, e);
-	return r < 0 ? r : home_kept(p, in, e);
+	return home_kept(p, in, e);
 }
 
 int plan_build(struct sandbox_plan *plan, const struct plan_in *in, struct err *e)

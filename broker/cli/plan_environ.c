@@ -84,7 +84,7 @@ static int java_plan(struct sandbox_plan *p, const struct plan_in *in, bool *opt
 		java_free(&j);
 		return plan_no_memory(e);
 	}
-	*options = j.options && !p->transparent; /* else each JVM would say so, for nothing */
+	*options = j.options;
 	for (size_t i = 0; j.files[i]; i++)
 		p->java[i] = take_ptr(&j.files[i]);
 	java_free(&j);
@@ -109,11 +109,13 @@ static int socket_words(const struct plan_in *in, struct environ_word *w, size_t
 	return r;
 }
 
+/* @java: JVMs are told by a variable, and say so each time: only where no other way leads out. */
 static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct environ_word *w,
 		       size_t n, bool java, struct err *e)
 {
+	int r;
 	struct telling t = { .plan = p, .verbose = in->verbose && !in->quiet };
-	const struct environ_in env = {
+	struct environ_in env = {
 		.host = in->environ,
 		.home = str_eq(p->home, in->who->home) ? in->who->home_spelled : p->home,
 		.user = p->user,
@@ -122,7 +124,7 @@ static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct 
 		.id = in->id,
 		.uid = p->uid,
 		.proxy = p->listeners,
-		.java = java,
+		.java = java && !p->transparent,
 		.words = w,
 		.nwords = n,
 		.visible = env_visible,
@@ -130,7 +132,11 @@ static int words_build(struct sandbox_plan *p, const struct plan_in *in, struct 
 		.arg = &t,
 	};
 
-	return environ_build(&env, &p->envp, e);
+	if ((r = environ_build(&env, &p->envp, e)) < 0 || !java || !p->route_optional)
+		return r;
+	env.java = true;
+	env.dropped = NULL; /* told already */
+	return environ_build(&env, &p->envp_alone, e);
 }
 
 /* A kernel that hears of a parent ends when it is gone, and newer ones when it is another: inside, its

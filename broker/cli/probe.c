@@ -23,8 +23,10 @@
 #include "common/feature.h"
 #include "common/filter.h"
 #include "common/lock.h"
+#include "common/netlink.h"
 #include "common/scope.h"
-#include "sandbox/nft.h"
+#include "sandbox/plan.h"
+#include "sandbox/transparent.h"
 #include "sandbox/tree.h"
 
 /* Return: what @attempt returned in a child */
@@ -211,20 +213,24 @@ int probe_listener(void)
 
 /* ---- the network ---- */
 
-/* The rules of the transparent route themselves. */
-static int try_nft(int arg)
+/* The transparent route itself, as the default wants it: addresses, packet rules, sockets. */
+static int try_route(int arg)
 {
+	const struct sandbox_plan plan = { .transparent = true, .route_optional = true };
+	struct transparent t;
+	struct err e = { 0 };
 	int num = try_namespace(arg), r;
 
 	if (num != 0)
 		return num;
-	r = nft_redirect(1, 1);
+	if ((r = netlink_lo_up()) == 0)
+		r = transparent_make(&plan, &t, &e);
 	return r < 0 ? -r : 0;
 }
 
-int probe_nft(void)
+int probe_route(void)
 {
-	return in_child(try_nft, CLONE_NEWNET);
+	return in_child(try_route, CLONE_NEWNET);
 }
 
 int probe_ipv6(void)

@@ -24,8 +24,8 @@ int probe_overlay(void);
 int probe_filter(void);
 /** probe_listener() - a seccomp filter that asks another process */
 int probe_listener(void);
-/** probe_nft() - nf_tables in a network namespace of one's own */
-int probe_nft(void);
+/** probe_route() - the transparent route by nf_tables, in a network namespace of its own */
+int probe_route(void);
 /** probe_calls() - close_range(2), openat2(2), pidfd: what Linux 5.12 has. */
 int probe_calls(void);
 /** probe_ipv6() - an IPv6 socket */

@@ -39,8 +39,10 @@ static int on_listeners(struct monitor *m, struct rx *rx)
 	    l.has_diag > 1 || l.has_proc > 1 || l.has_tty > 1 ||
 	    rx->nfds != (size_t)l.nlisten + l.has_diag + l.has_proc + l.has_tty ||
 	    l.has_tty != (m->terminal.relay != NULL) ||
-	    (l.nlisten > 0) != m->run->plan->listeners || !forwards_complete(m))
+	    (l.nlisten > 0) != m->run->plan->listeners || l.no_route > ERRNO_MAX ||
+	    (l.no_route && !m->run->plan->route_optional) || !forwards_complete(m))
 		return -EBADMSG;
+	m->no_route = l.no_route;
 	for (; at < l.nlisten; at++)
 		m->listeners[at] = take_fd(&rx->fds[at]);
 	m->nlisteners = l.nlisten;
@@ -62,7 +64,7 @@ static int on_route(struct monitor *m, struct rx *rx)
 	struct msg_route route;
 
 	if (msg_get_route(&rx->body, &route) < 0 || route.kind >= SOCK_KIND_COUNT ||
-	    !m->run->plan->transparent)
+	    !monitor_is_transparent(m))
 		return -EBADMSG;
 	if (route.kind == SOCK_NAMES) {
 		if (m->names_fd >= 0 || rx->nfds != 1)
@@ -82,10 +84,9 @@ static int on_route(struct monitor *m, struct rx *rx)
 /* Is everything there that this network was to have? */
 static bool is_listening(const struct monitor *m)
 {
-	const struct sandbox_plan *p = m->run->plan;
-
-	return !plan_is_brokered(p) || (m->shim == SHIM_LISTENING &&
-					(!p->transparent || (m->names_fd >= 0 && m->nroute > 0)));
+	return !plan_is_brokered(m->run->plan) ||
+	       (m->shim == SHIM_LISTENING &&
+		(!monitor_is_transparent(m) || (m->names_fd >= 0 && m->nroute > 0)));
 }
 
 static void route_tell(const struct monitor *m)
@@ -94,6 +95,12 @@ static void route_tell(const struct monitor *m)
 
 	if (!m->run->plan->transparent || !m->run->verbose)
 		return;
+	if (m->no_route) {
+		note("route proxy: without the transparent route, which cannot be made here: %s "
+		     "(weir doctor)",
+		     strerror(m->no_route));
+		return;
+	}
 	note("route %s: %s", policy_route_name(policy_route(m->run->policy)),
 	     is_redirected
 		     ? "redirected by nf_tables, every port"
@@ -190,7 +197,7 @@ static int on_stopped(struct monitor *m, struct rx *rx)
 /* clang-format off */
 static const struct msg_rule rules[] = {
 	/* type          shim is in        connection     bytes             fds   handler */
-	{ MSG_LISTENERS, IN(SHIM_NEW),     IN(CONN_NONE), 4, 4,             0, 5, on_listeners },
+	{ MSG_LISTENERS, IN(SHIM_NEW),     IN(CONN_NONE), 6, 6,             0, 5, on_listeners },
 	{ MSG_FORWARD,   IN(SHIM_NEW),     IN(CONN_NONE), 1, 1,             1, 2, forward_taken },
 	{ MSG_TREES,     WITH_TREES,       IN(CONN_NONE), 1, 1,             1, 8, trees_taken },
 	{ MSG_ROUTE,     IN(SHIM_LISTENING), IN(CONN_NONE), 1, 1,           1, 8, on_route },

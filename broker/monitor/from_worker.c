@@ -43,19 +43,13 @@ static bool printable(const char *s)
 	return true;
 }
 
-/* weir proxy has no plan */
-static bool is_transparent(const struct monitor *m)
-{
-	return m->run->plan && m->run->plan->transparent;
-}
-
 static int on_ask(struct monitor *m, struct rx *rx)
 {
 	struct msg_ask ask;
 
 	if (msg_get_ask(&rx->body, &ask) < 0 || ask.proto >= PROTO_DNS || ask.port == 0 ||
 	    ask.literal6 > 1 || !printable(ask.host) ||
-	    (ask.proto == PROTO_TRANSPARENT && !is_transparent(m)) ||
+	    (ask.proto == PROTO_TRANSPARENT && !monitor_is_transparent(m)) ||
 	    (ask.proto == PROTO_PUBLISH && ask.ends.client.family))
 		return -EBADMSG; /* an honest worker sends REJECT */
 	return verdict_ask(m, rx->head.conn, &ask);
@@ -257,7 +251,7 @@ static int on_name(struct monitor *m, struct rx *rx)
 	struct msg_name name;
 
 	if (msg_get_name(&rx->body, &name) < 0 || name.kind >= NAME_KIND_COUNT ||
-	    name.host[0] == '\0' || !printable(name.host) || !is_transparent(m))
+	    name.host[0] == '\0' || !printable(name.host) || !monitor_is_transparent(m))
 		return -EBADMSG;
 	return names_ask(m, &name);
 }

@@ -217,6 +217,11 @@ void monitor_free(struct monitor *m)
 		ev_loop_destroy(m->loop);
 }
 
+bool monitor_is_transparent(const struct monitor *m)
+{
+	return m->run->plan && m->run->plan->transparent && m->no_route == 0;
+}
+
 bool monitor_is_own(const struct monitor *m, const struct addr *a)
 {
 	for (size_t i = 0; i < m->nown; i++) {

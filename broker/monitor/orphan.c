@@ -28,7 +28,7 @@ static bool is_too_many(struct monitor *m)
 /* Whoever is redirected comes from the synthetic range, or from an address that has a rule. */
 static bool is_own(const struct monitor *m, const struct addr *a)
 {
-	return (m->run->plan && m->run->plan->transparent) || addr_class_of(a) == ADDR_LOOPBACK ||
+	return monitor_is_transparent(m) || addr_class_of(a) == ADDR_LOOPBACK ||
 	       monitor_is_own(m, a);
 }
 

@@ -144,7 +144,8 @@ struct monitor {
 	int route[ROUTE_SOCKS_MAX]; /* the same for the transparent route, @names_fd apart */
 	uint8_t route_kind[ROUTE_SOCKS_MAX];
 	size_t nroute;
-	int names_fd; /* SOCK_NAMES; -1: none */
+	int names_fd;	   /* SOCK_NAMES; -1: none */
+	uint16_t no_route; /* errno: why the route that nobody asked for is not there */
 	struct name_table names;
 
 	int worker_sock;
@@ -199,6 +200,8 @@ void monitor_kill_sandbox(struct monitor *m);
 void monitor_check_done(struct monitor *m);
 /** monitor_network_name() - "deny", "allowlist", "allow": what this sandbox was started with */
 const char *monitor_network_name(const struct monitor *m);
+/** monitor_is_transparent() - is the transparent route in force? Of weir proxy, which has no plan, never */
+bool monitor_is_transparent(const struct monitor *m);
 /** monitor_is_own() - is @a an address of this machine, or does it hold one? */
 bool monitor_is_own(const struct monitor *m, const struct addr *a);
 /** monitor_own_refresh() - list the machine's addresses anew, at most once in OWN_REFRESH_S.

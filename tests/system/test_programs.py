@@ -89,10 +89,17 @@ def test_java_from_elsewhere_is_told_by_its_options(world):
     world.write(f"{home}/conf/net.properties", "# mine\n")
     env = {"JAVA_HOME": home, "JAVA_TOOL_OPTIONS": "-Xmx64m", **BARE}
     want = f"JAVA_TOOL_OPTIONS={OPTIONS} -Dhttp.nonProxyHosts=localhost|127.*|[::1]\n"
-    r = world.run("--", "env", env=env).ok()
+    r = world.run("--route", "proxy", "--", "env", env=env).ok()
     assert want in r.text, r
-    r = world.run("--keep-env", "JAVA_TOOL_OPTIONS", "--", "env", env=env).ok()
+    r = world.run("--route", "proxy", "--keep-env", "JAVA_TOOL_OPTIONS", "--", "env", env=env).ok()
     assert want.replace("=-D", "=-Xmx64m -D", 1) in r.text, r
+    for more in ([], ["--route", "both"]):	# it needs no telling, and each JVM would say that it was told
+        r = world.run(*more, "--", "env", env=env).ok()
+        assert "http_proxy=" in r.text and "JAVA_TOOL_OPTIONS" not in r.text, r
+    # where what nobody asked for cannot be had, it is route proxy in this too
+    off = {"WEIR_TEST_WITHOUT": "nf_tables"}
+    r = world.run("--", "env", env={**env, **off}, test=True).ok()
+    assert want in r.text, r
     assert "JAVA_TOOL_OPTIONS" not in world.run("-n", "deny", "--", "env", env=env).ok().text
 
 

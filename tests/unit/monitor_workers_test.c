@@ -274,6 +274,7 @@ static int shim_says(unsigned type, uint32_t v)
 }
 
 static uint8_t with_tty; /* LISTENERS says so */
+static uint16_t with_no_route;
 
 static int shim_listeners_says(unsigned nlisten, unsigned diag, unsigned proc, size_t nfds)
 {
@@ -286,6 +287,7 @@ static int shim_listeners_says(unsigned nlisten, unsigned diag, unsigned proc, s
 	wr_u8(&f.w, (uint8_t)diag);
 	wr_u8(&f.w, (uint8_t)proc);
 	wr_u8(&f.w, with_tty);
+	wr_u16(&f.w, with_no_route);
 	(void)fx_done(&f);
 	return from_shim(&f.m, f.w.buf, f.w.len, fds, nfds);
 }
@@ -300,11 +302,52 @@ static void the_shim_brings_as_many_descriptors_as_it_says(void **state)
 	with_tty = 1; /* nobody asked for a terminal */
 	assert_int_equal(shim_listeners_says(2, 1, 1, 5), -EBADMSG);
 	with_tty = 0;
+	with_no_route = EOPNOTSUPP; /* a route that was asked for, or none */
+	assert_int_equal(shim_listeners_says(2, 1, 1, 4), -EBADMSG);
+	with_no_route = 0;
 	assert_int_equal(shim_listeners_says(2, 1, 1, 4), 0);
 	assert_int_equal(f.m.nlisteners, 2);
 	assert_true(f.m.diag_fd >= 0 && f.m.proc_fd >= 0);
 	fx_hear(&f, MSG_LISTEN);
 	assert_int_equal(shim_listeners_says(2, 1, 1, 4), -EBADMSG); /* once */
+}
+
+static int shim_route_says(enum msg_route_kind kind)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	wr_open(&f.w, MSG_ROUTE, 0);
+	msg_put_route(&f.w, &(struct msg_route){ .kind = (uint8_t)kind });
+	(void)fx_done(&f);
+	return from_shim(&f.m, f.w.buf, f.w.len, &fd, 1);
+}
+
+static void a_route_that_may_be_absent_is_there_or_is_not(void **state)
+{
+	(void)state;
+	f.m.phase = PHASE_START;
+	f.plan.transparent = f.plan.route_optional = true;
+	with_no_route = 4096; /* no errno */
+	assert_int_equal(shim_listeners_says(1, 0, 0, 1), -EBADMSG);
+	with_no_route = EOPNOTSUPP;
+	assert_int_equal(shim_listeners_says(1, 0, 0, 1), 0);
+	with_no_route = 0;
+	assert_false(monitor_is_transparent(&f.m));
+	assert_int_equal(shim_route_says(SOCK_REDIRECT), -EBADMSG);
+	assert_int_equal(shim_says(MSG_SPAWNED, 2), 0);
+}
+
+static void a_route_that_was_promised_comes_before_the_command(void **state)
+{
+	(void)state;
+	f.m.phase = PHASE_START;
+	f.plan.transparent = f.plan.route_optional = true;
+	assert_int_equal(shim_listeners_says(1, 0, 0, 1), 0);
+	assert_true(monitor_is_transparent(&f.m));
+	assert_int_equal(shim_says(MSG_SPAWNED, 2), -EBADMSG);
+	assert_int_equal(shim_route_says(SOCK_REDIRECT), 0);
+	assert_int_equal(shim_route_says(SOCK_NAMES), 0);
+	assert_int_equal(shim_says(MSG_SPAWNED, 2), 0);
 }
 
 static int shim_stopped_says(uint32_t signo)
@@ -386,6 +429,8 @@ int main(void)
 		T(a_dead_nursery_ends_the_sandbox),
 		T(the_nursery_tells_of_workers_that_were_asked_for_only),
 		T(the_shim_brings_as_many_descriptors_as_it_says),
+		T(a_route_that_may_be_absent_is_there_or_is_not),
+		T(a_route_that_was_promised_comes_before_the_command),
 		T(the_shim_speaks_in_its_order),
 		T(an_exec_failure_becomes_an_exit_status),
 	};
