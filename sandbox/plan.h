@@ -114,11 +114,11 @@ struct sandbox_plan {
 	size_t nhidden;
 	struct plan_mask *masks;
 	size_t nmasks;
-	char **java;	/* net.properties below /etc that name the proxy inside; NULL: none */
-	char *hosts;	/* text of /etc/hosts inside */
-	char **argv;	/* CMD and its arguments */
-	bool prompt;	/* weir shell: the files that mark the prompt */
-	char **envp;	/* the environment inside, complete */
+	char **java; /* net.properties below /etc that name the proxy inside; NULL: none */
+	char *hosts; /* text of /etc/hosts inside */
+	char **argv; /* CMD and its arguments */
+	bool prompt; /* weir shell: the files that mark the prompt */
+	char **envp; /* the environment inside, complete */
 	/* the same where route_optional comes to pass; NULL: as it is */
 	char **envp_alone;
 	char *cmd_host; /* where the host has CMD, when that is not visible inside; or NULL */
