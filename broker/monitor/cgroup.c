@@ -2,6 +2,8 @@
 /* broker/monitor/cgroup.c - limits for the sandbox as a whole, where a part of cgroup v2 is this user's.
  * Runs in the host's namespaces. Trusts the kernel's files; a directory counts as delegated when this
  * user may make one in it. Nothing inside sees these files. Only the removal happens behind the lock.
+ * A directory with processes in it gives its children no controller (cgroups(7)): where this process is
+ * the only one in it, it moves into one below, which goes with whatever started it.
  *   NONE --a limit is set, a directory is delegated--> MADE --the sandbox enters, ends--> removed */
 #include "broker/monitor/cgroup.h"
 
@@ -15,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -197,8 +200,50 @@ static bool delegated(int dir)
 	return faccessat(dir, ".", W_OK, 0) == 0 && faccessat(dir, "cgroup.procs", W_OK, 0) == 0;
 }
 
+/* Is this process alone in the cgroup @dir? */
+static bool alone(int dir)
+{
+	SCOPED_FD int fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	char text[64], own[32];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return false;
+	text[n] = '\0';
+	(void)snprintf(own, sizeof(own), "%d\n", getpid());
+	return str_eq(text, own);
+}
+
+/* From @dir, where this process is alone, into a directory below it. Return: success */
+static bool step_down(int dir)
+{
+	SCOPED_FD int below = -1, procs = -1;
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), CGROUP_FRONT "own-%d", getpid());
+	if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
+		return false;
+	below = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	procs = below < 0 ? -1 : openat(below, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (procs >= 0 && write(procs, "0", 1) == 1)
+		return true;
+	(void)unlinkat(dir, name, AT_REMOVEDIR);
+	return false;
+}
+
+/* What @dir, this process's own, could give if it stepped down. Return: bits of @want */
+static unsigned below_own(int dir, unsigned want)
+{
+	unsigned could = 0;
+
+	for (unsigned i = 0; i < CGROUP_LIMIT_COUNT; i++)
+		if (want & 1U << i && file_has(dir, "cgroup.controllers", limits[i].controller))
+			could |= 1U << i;
+	return could && delegated(dir) && alone(dir) ? could : 0;
+}
+
 /* The nearest directory above this process's own that can hold @want, all of it if there is one. */
-static int dir_find(unsigned want)
+static int dir_above(unsigned want)
 {
 	char path[PATH_MAX];
 	size_t mount_len;
@@ -224,12 +269,43 @@ static int dir_find(unsigned want)
 	}
 }
 
+/* Where a sandbox's cgroup can lie. Return: O_PATH, the caller's; -1: nowhere */
+static int dir_find(unsigned want)
+{
+	SCOPED_FD int above = dir_above(want), own = -1;
+	unsigned have = above < 0 ? 0 : controllers(above, want), could;
+	char path[PATH_MAX];
+	size_t len;
+
+	if (have == want || !own_find(path, &len))
+		return take_fd(&above);
+	own = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	could = own < 0 ? 0 : below_own(own, want);
+	if ((could | have) == have || !step_down(own))
+		return take_fd(&above);
+	return take_fd(&own);
+}
+
 unsigned cgroup_offered(void)
 {
 	const unsigned all = (1U << CGROUP_LIMIT_COUNT) - 1;
-	SCOPED_FD int dir = dir_find(all);
+	SCOPED_FD int dir = dir_find(all), procs = -1;
+	struct cgroup g;
+	int status = 1, have;
+	pid_t pid;
+	char id[16];
 
-	return dir < 0 ? 0 : controllers(dir, all);
+	(void)snprintf(id, sizeof(id), "doctor%d", getpid());
+	have = dir < 0 ? 0 : cgroup_below(&g, dir, id, all, &procs);
+	if (have <= 0)
+		return 0;
+	pid = fork();
+	if (pid == 0)
+		_exit(write(procs, "0", 1) == 1 ? 0 : 1);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	cgroup_remove(&g);
+	return status == 0 ? (unsigned)have : 0;
 }
 
 /* ---- the policy's limits ---- */

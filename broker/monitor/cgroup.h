@@ -35,8 +35,8 @@ int cgroup_below(struct cgroup *g, int dir, const char *id, unsigned want, int *
 /** cgroup_remove() - remove it; whoever was in it is gone */
 void cgroup_remove(struct cgroup *g);
 
-/** cgroup_offered() - what a sandbox's own cgroup could hold here: bits as in cgroup_below(), 0: none
- * can be made */
+/** cgroup_offered() - what a sandbox's own cgroup holds here: one is made as for a run, entered by a child
+ * and removed. Return: bits as in cgroup_below(), 0: none */
 unsigned cgroup_offered(void);
 /** limits_begin() - before the sandbox is made: what the policy limits, by a cgroup where there can be one;
  * where not it is said what holds instead. Return: 0, or -errno with @e */

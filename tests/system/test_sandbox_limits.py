@@ -136,11 +136,56 @@ def test_d5_in_a_delegated_cgroup_the_sandbox_is_limited_as_a_whole(world, deleg
                "the cgroup to be removed")
 
 
+@pytest.fixture
+def own(world, delegated):
+    """A directory that is the user's and has no controller in force, and a prefix that starts a program
+    as the only one in it: what systemd-run -p Delegate=yes gives"""
+    top = delegated[0] / "own"
+    top.mkdir()
+    for f in (top, top / "cgroup.procs", top / "cgroup.subtree_control"):
+        os.chown(f, world.uid, world.gid)
+    # the one above is not the user's: there is no other place to be found
+    for f in (delegated[0], delegated[0] / "cgroup.procs"):
+        os.chown(f, 0, 0)
+    yield top, ["/bin/sh", "-c", f'echo 0 > {top}/cgroup.procs && exec "$@"', "sh"]
+    for d in top.iterdir():
+        if d.is_dir():
+            d.rmdir()
+    top.rmdir()
+
+
+def test_d5_weir_moves_down_in_a_cgroup_that_was_delegated_to_it_alone(world, own):
+    top, prefix = own
+    d, p = policy(world, "limit pids 20", "limit memory 64M")
+    r = subprocess.run(prefix + world.enter(d) + [BIN, "run", *flags(()), *p, "--", "/usr/bin/python3", "-c", BOMB],
+                       capture_output=True, text=True, timeout=60, check=False,
+                       env=world.env(f"{world.home}/.local/state-cg"))
+    assert r.returncode == 0 and r.stdout == "19 11\n" and "no cgroup" not in r.stderr, r
+    # what it moved into goes with the unit; the sandbox's own is gone
+    assert all(x.name.startswith("weir-own-") for x in top.iterdir() if x.is_dir())
+
+
+def test_what_doctor_says_of_a_cgroup_is_what_run_finds(world, own):
+    """Alone in it, and beside another process, which nobody but weir's own may move"""
+    _, prefix = own
+    d, p = policy(world, "limit cpu 1")
+    env = world.env(f"{world.home}/.local/state-cg")
+    for beside, works in (("sleep 60 & ", False), ("", True)):
+        # doctor last: once a controller is in force nobody enters that directory any more
+        text = f'{beside}$W run --preset none {" ".join(p)} -- true; $W doctor; kill %1 2>/dev/null'
+        if works:
+            text = "exec $W doctor"
+        r = subprocess.run(prefix + world.enter(d) + ["/bin/bash", "-c", text], capture_output=True, text=True,
+                           timeout=60, check=False, env={**env, "W": str(BIN)})
+        assert ("delegated: processes, memory, cpu" in r.stdout) is works, r
+        assert ("'limit cpu' does not hold" in r.stderr) is not works, r
+
+
 @pytest.mark.parametrize("network", ["allowlist", "deny"])
 def test_a10_a_killed_monitor_leaves_no_cgroup_behind(world, delegated, network):
     top, prefix = delegated
     d, p = policy(world, "limit pids 20")
-    argv = prefix + world.enter(d) + [BIN, "run", *flags(("-n", network)), *p, "--", "sh", "-c",
+    argv = prefix + world.enter(d) + [BIN, "run", *flags(()), "-n", network, *p, "--", "sh", "-c",
                                       "sleep 300 & echo up; wait"]
 
     def own():
