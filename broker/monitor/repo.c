@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/monitor/repo.c - did the command leave something in P that git outside would run?
  * Looks at P before and after, by the names and the kernel's own times of what git obeys: no byte of
- * a file is read but of the configuration before (repo_named.c), no link followed, and a name that a
+ * a file is read and no link followed but before, for the configuration (repo_named.c), and a name that a
  * stranger chose is escaped before it is told.
  * The first look is taken beside the launch; what is younger than that counts as not there.
  *   BEFORE --the command ends--> AFTER --added or changed--> told and recorded */
@@ -141,11 +141,13 @@ static bool may_be_dir(const struct dirent64 *ent)
 	return ent->d_type == DT_DIR || ent->d_type == DT_UNKNOWN;
 }
 
+/* @name ".": @dir itself */
 static bool join(char out[PATH_MAX], const char *dir, const char *name)
 {
-	int n = snprintf(out, PATH_MAX, "%s%s%s", dir, *dir ? "/" : "", name);
+	const bool self = str_eq(name, ".");
+	int n = snprintf(out, PATH_MAX, "%s%s%s", dir, *dir && !self ? "/" : "", self ? "" : name);
 
-	return n > 0 && n < PATH_MAX;
+	return n >= 0 && n < PATH_MAX;
 }
 
 /* Remember @name of the directory @at, when it is there. Return: is it a directory? */
@@ -205,11 +207,27 @@ static void look_hooks(struct repo *r, int git, const char *path, const char *na
 	names_close(l);
 }
 
-/* What the configuration names, or the link on the way to it, behind which nothing is looked at. */
+/* The directory that a name is kept below: P, or a write grant, whose path goes to @dir. */
+static int named_open(const struct repo *r, const char **path, char dir[PATH_MAX])
+{
+	const struct plan_grant *g = **path == '/' ? repo_named_grant(r->plan, *path) : NULL;
+
+	dir[0] = '\0';
+	if (**path != '/')
+		return openat(r->plan->project_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (!g)
+		return -1;
+	(void)snprintf(dir, PATH_MAX, "%s", g->path);
+	*path += strlen(g->path);
+	*path = **path ? *path + 1 : ".";
+	return openat(g->fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* What the configuration names, or the link on the way to it; what is behind it has a name of its own. */
 static void look_named(struct repo *r, const char *path, bool hooks)
 {
-	SCOPED_FD int at = openat(r->plan->project_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char dir[PATH_MAX] = "", part[NAME_MAX + 1];
+	char dir[PATH_MAX], part[NAME_MAX + 1];
+	SCOPED_FD int at = named_open(r, &path, dir);
 	struct stat st;
 
 	while (at >= 0) {
@@ -240,17 +258,21 @@ static void look_named(struct repo *r, const char *path, bool hooks)
 	}
 }
 
-/* The first look reads what the configuration of a git directory names. */
+/* The first look reads what the configuration of a git directory names. @git: -1: the user's instead */
 static void read_named(struct repo *r, int git, const char *path)
 {
 	size_t had = r->named ? r->named->n : 0;
 
 	if (!r->first || (!r->named && !(r->named = calloc(1, sizeof(*r->named)))))
 		return;
-	repo_named_read(r->named, r->plan, git, path, "config");
-	repo_named_read(r->named, r->plan, git, path, "config.worktree");
-	if (path[0] == '/' && r->plan->gitdir && str_eq(path, r->plan->gitdir))
-		repo_named_read_common(r->named, r->plan, git);
+	if (git < 0) {
+		repo_named_read_user(r->named, r->plan);
+	} else {
+		repo_named_read(r->named, r->plan, git, path, "config");
+		repo_named_read(r->named, r->plan, git, path, "config.worktree");
+		if (path[0] == '/' && r->plan->gitdir && str_eq(path, r->plan->gitdir))
+			repo_named_read_common(r->named, r->plan, git);
+	}
 	for (; had < r->named->n; had++)
 		look_named(r, r->named->v[had].path, r->named->v[had].hooks);
 }
@@ -310,6 +332,8 @@ static void look_dot_git(struct repo *r, int at, const char *path)
 
 	if (*path || !r->git_pinned)
 		(void)note_name(r, at, path, ".git");
+	if (fd >= 0 && !*path)
+		read_named(r, -1, "");
 	if (fd >= 0 && join(dir, path, ".git"))
 		look_gitdir(r, fd, dir, 0);
 }
@@ -395,8 +419,10 @@ struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 	r->until.tv_nsec %= 1000000000L;
 	for (size_t i = 0; earlier && earlier->named && i < earlier->named->n; i++)
 		look_named(r, earlier->named->v[i].path, earlier->named->v[i].hooks);
-	if (plan->gitdir)
+	if (plan->gitdir) {
+		read_named(r, -1, "");
 		look_gitdir(r, plan->gitdir_fd, plan->gitdir, 0);
+	}
 	if (project)
 		look_dir(r, plan->project_fd, ".", "", 0);
 	for (size_t i = 0; i < plan->ngrants; i++) {

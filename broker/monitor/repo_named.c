@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* broker/monitor/repo_named.c - which files of P does a repository's configuration name?
- * Reads the text as git does, roughly, and believes none of it: a name is kept when it lies below P by
- * its spelling, and is only ever looked at there, link by link. Too many names, too deep an include and
- * too long a file end the reading.
- *   CONFIG --a value of a key that names a file--> kept; an include below P --> CONFIG again */
+/* broker/monitor/repo_named.c - which files that the command may write does git's configuration name?
+ * Of the repository, of the user and of the system, with what they include wherever that lies. Reads the
+ * text as git does, roughly, and believes none of it: a name is kept when it lies in P or in a write grant
+ * by its spelling, or by where its links lead now, and is only ever looked at there, link by link. Too
+ * many names, too deep an include and too long a file end the reading.
+ *   CONFIG --a value of a key that names a file--> kept; an include --> CONFIG again */
 #include "broker/monitor/repo_named.h"
 
 #include <ctype.h>
@@ -31,6 +32,7 @@ struct reading {
 	char dir[PATH_MAX];  /* of the file, absolute */
 	char tree[PATH_MAX]; /* where its hooks and programs run, absolute */
 	char section[64];
+	bool user; /* not of the repository, which a stranger may have made: it may include what it likes */
 };
 
 static void file_read(struct reading *in, int at, const char *file);
@@ -64,13 +66,33 @@ static bool absolute(char out[PATH_MAX], const struct sandbox_plan *plan, const 
 	return true;
 }
 
-/* The part of @path below P, or NULL. */
-static const char *below(const struct sandbox_plan *plan, const char *path)
+/* @path relative to the directory @dir, "." for that itself; NULL: it lies elsewhere */
+static const char *below(const char *dir, const char *path)
 {
-	size_t n = plan->project ? strlen(plan->project) : 0;
+	size_t n = dir ? strlen(dir) : 0;
 
-	return n > 0 && strncmp(path, plan->project, n) == 0 && path[n] == '/' ? path + n + 1
-									       : NULL;
+	if (n == 0 || strncmp(path, dir, n) != 0)
+		return NULL;
+	return path[n] == '/' ? path + n + 1 : path[n] ? NULL : ".";
+}
+
+const struct plan_grant *repo_named_grant(const struct sandbox_plan *plan, const char *path)
+{
+	for (size_t i = 0; i < plan->ngrants; i++) {
+		const struct plan_grant *g = &plan->grants[i];
+
+		if (g->write && g->is_dir && !g->guard && below(g->path, path))
+			return g;
+	}
+	return NULL;
+}
+
+/* @path as it is kept: relative to P, or absolute in a write grant; NULL: the command cannot write there */
+static const char *place_of(const struct sandbox_plan *plan, const char *path)
+{
+	const char *name = below(plan->project, path);
+
+	return name || !repo_named_grant(plan, path) ? name : path;
 }
 
 /* Return: was it not there yet? */
@@ -85,62 +107,56 @@ static bool keep(struct repo_named *n, const char *path, bool hooks)
 	return true;
 }
 
+/* @path as it is spelled, and where its links lead now. */
+static void keep_both(struct repo_named *n, const struct sandbox_plan *plan, const char *path,
+		      bool hooks)
+{
+	const char *name = place_of(plan, path);
+	char real[PATH_MAX];
+
+	if (name)
+		(void)keep(n, name, hooks);
+	if (realpath(path, real) && !str_eq(real, path) && (name = place_of(plan, real)))
+		(void)keep(n, name, hooks);
+}
+
 static void hooks_found(const struct reading *in, const char *value)
 {
 	char path[PATH_MAX];
-	const char *name;
 	size_t len;
 
-	if (!absolute(path, in->plan, in->tree, value) || !(name = below(in->plan, path)))
+	if (!absolute(path, in->plan, in->tree, value))
 		return;
-	(void)keep(in->n, name, true);
-	len = strlen(name);
-	if (len > 2 && str_eq(name + len - 2, "/_")) { /* husky: each of them runs the one beside */
-		*strrchr(path, '/') = '\0';
-		(void)keep(in->n, name, true);
+	keep_both(in->n, in->plan, path, true);
+	len = strlen(path);
+	if (len > 2 && str_eq(path + len - 2, "/_")) { /* husky: each of them runs the one beside */
+		path[len - 2] = '\0';
+		keep_both(in->n, in->plan, path, true);
 	}
 }
 
-/* A file below P, each directory of its path opened without following a link. Return: the directory,
- * with @last, or -1 */
-static int parent_open(int at, char *path, const char **last)
-{
-	int fd = openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char *part = path;
-
-	for (char *slash; fd >= 0 && (slash = strchr(part, '/')); part = slash + 1) {
-		int next;
-
-		*slash = '\0';
-		next = openat(fd, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		(void)close(fd);
-		fd = next;
-	}
-	*last = part;
-	return fd;
-}
-
+/* Read where its links lead, as git does; whoever changes them meanwhile has another file read, of which
+ * nothing is told but names in P. */
 static void include_found(const struct reading *in, const char *value)
 {
-	char path[PATH_MAX], name[PATH_MAX];
+	char path[PATH_MAX], real[PATH_MAX];
 	struct reading *next;
-	SCOPED_FD int fd = -1;
-	const char *rel, *last;
 
-	if (!absolute(path, in->plan, in->dir, value) || !(rel = below(in->plan, path)) ||
-	    !keep(in->n, rel, false))
+	if (!absolute(path, in->plan, in->dir, value))
 		return;
-	(void)snprintf(name, sizeof(name), "%s", rel);
-	fd = parent_open(in->plan->project_fd, name, &last);
-	next = fd < 0 ? NULL : calloc(1, sizeof(*next));
+	keep_both(in->n, in->plan, path, false);
+	if (!realpath(path, real) || (!in->user && !place_of(in->plan, real)))
+		return;
+	next = calloc(1, sizeof(*next));
 	if (!next)
 		return;
+	next->user = in->user;
 	next->n = in->n;
 	next->plan = in->plan;
 	memcpy(next->tree, in->tree, sizeof(next->tree));
 	*strrchr(path, '/') = '\0';
 	memcpy(next->dir, path, sizeof(next->dir));
-	file_read(next, fd, last);
+	file_read(next, AT_FDCWD, real);
 	free(next);
 }
 
@@ -148,13 +164,11 @@ static void include_found(const struct reading *in, const char *value)
 static void program_found(const struct reading *in, char *value)
 {
 	char path[PATH_MAX];
-	const char *name;
 
 	for (char *word; (word = strsep(&value, " \t;|&()'\""));)
 		if (strpbrk(word, "./") && word[0] != '-' &&
-		    absolute(path, in->plan, in->tree, word[0] == '!' ? word + 1 : word) &&
-		    (name = below(in->plan, path)))
-			(void)keep(in->n, name, false);
+		    absolute(path, in->plan, in->tree, word[0] == '!' ? word + 1 : word))
+			keep_both(in->n, in->plan, path, false);
 }
 
 static void value_found(struct reading *in, const char *key, char *value)
@@ -320,6 +334,35 @@ void repo_named_read_common(struct repo_named *n, const struct sandbox_plan *pla
 	dir = openat(git, line, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir >= 0 && absolute(path, plan, plan->gitdir, line))
 		repo_named_read(n, plan, dir, path, "config");
+}
+
+/* ~/.gitconfig and its like: what they name by a relative path, each repository has. */
+void repo_named_read_user(struct repo_named *n, const struct sandbox_plan *plan)
+{
+	const char *home = plan->home ? plan->home : "/nonexistent";
+	const char *xdg = getenv("XDG_CONFIG_HOME"), *other = getenv("GIT_CONFIG_GLOBAL");
+	char files[3][PATH_MAX] = { "/etc/gitconfig" }, real[PATH_MAX];
+
+	if (other && *other) {
+		(void)snprintf(files[1], PATH_MAX, "%s", other);
+	} else {
+		(void)snprintf(files[1], PATH_MAX, "%s%s/git/config",
+			       xdg && xdg[0] == '/' ? xdg : home,
+			       xdg && xdg[0] == '/' ? "" : "/.config");
+		(void)snprintf(files[2], PATH_MAX, "%s/.gitconfig", home);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		struct reading *in = files[i][0] == '/' ? reading_new(n, plan) : NULL;
+
+		if (in && realpath(files[i], real) &&
+		    absolute(in->tree, plan, plan->project, ".")) {
+			*strrchr(files[i], '/') = '\0';
+			memcpy(in->dir, files[i], sizeof(in->dir));
+			in->user = true;
+			file_read(in, AT_FDCWD, real);
+		}
+		free(in);
+	}
 }
 
 void repo_named_free(struct repo_named *n)

@@ -168,6 +168,57 @@ def test_what_the_configuration_names_in_P_is_told_when_it_changes(world, repo, 
         assert run_git_outside(world, repo), "the attack is none"
 
 
+OWN = {	# the user's own configuration: what is there, what is written, is it told
+    "core.hooksPath .githooks": (".githooks/x", ".githooks/post-commit", True),
+    "core.hooksPath ~/h": ("~/h/x", "~/h/post-commit", True),
+    "core.fsmonitor tools/watch": ("tools/watch", "tools/watch", True),
+    "include.path ~/h/more": ("~/h/more", "~/h/more", True),
+    "core.editor vim": ("vim", "vim", False),
+}
+
+
+@pytest.fixture
+def own_config(world):
+    """~/.gitconfig, here a link as of a dotfiles repository; gone afterwards"""
+    world.write(f"{world.home}/dotfiles/gitconfig", "[user]\n\tname = t\n[include]\n\tpath = inc\n")
+    world.write(f"{world.home}/inc", "")
+    world.sh("ln -s dotfiles/gitconfig ~/.gitconfig")
+    yield f"{world.home}/inc"
+    world.sh("rm -rf ~/.gitconfig ~/inc ~/dotfiles ~/h")
+
+
+@pytest.mark.parametrize("said", OWN)
+def test_what_the_users_own_configuration_names_is_told_where_the_command_may_write(world, repo, own_config, said):
+    there, name, is_told = OWN[said]
+    h = world.mkdir(f"{world.home}/h")
+    there, path = (x.replace("~", world.home) if x[0] == "~" else f"{repo}/{x}" for x in (there, name))
+    world.write(there, "# it was there\n")
+    git(world, repo, f"config -f {own_config} {said} && git status && git log")
+    opts = ("-w", h) if "~" in name else ()
+    assert not told(world.run(*opts, "--", "sh", "-ec", f"cat {there}; echo > other", cwd=repo).ok())
+    text = f"printf '{EVIL}' >> {path}" if "include" in said else HOOK % (path, path)
+    r = world.run(*opts, "--", "sh", "-ec", text, cwd=repo).ok()
+    shown = path if opts else name
+    verb = "changed" if there == path else "added"
+    assert told(r) == [f"weir: this command {verb} {shown}: git outside would run its configuration"] * is_told, r
+    assert run_git_outside(world, repo) is is_told, "the attack is none"
+
+
+@pytest.mark.parametrize("said,link", [("core.hooksPath .githooks", "ln -s tools/hooks .githooks"),
+                                       ("core.hooksPath tools/hooks", "ln -s real tools"),
+                                       ("include.path ../conf", "ln -s tools/hooks/conf conf")])
+def test_what_lies_behind_a_link_of_the_project_is_told(world, repo, said, link):
+    real = "real" if "real" in link else "tools"
+    world.write(f"{repo}/{real}/hooks/conf", "# x\n")
+    git(world, repo, f"config {said} && {link} && git status && git log")
+    assert not told(world.run("--", "sh", "-c", "cat conf; echo > other", cwd=repo).ok())
+    name = f"{real}/hooks/" + ("conf" if "include" in said else "post-commit")
+    text = f"printf '{EVIL}' >> {name}" if "include" in said else HOOK % (name, name)
+    r = world.run("--", "sh", "-ec", text, cwd=repo).ok()
+    assert len(told(r)) == 1 and f"{name}:" in told(r)[0], r
+    assert run_git_outside(world, repo), "the attack is none"
+
+
 def test_what_an_included_file_names_is_told_too(world, repo):
     world.write(f"{repo}/conf/git", "# x\n[include]\n\tpath = more ; beside it\n")
     world.write(f"{repo}/conf/more", '[core] hooksPath = "h d" # y\n')
