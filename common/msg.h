@@ -68,7 +68,6 @@ enum msg_type {
 	/* worker -> monitor, monitor -> worker */
 	MSG_HALF,
 	MSG_ORPHAN,
-	MSG_WHO,
 	MSG_WANT,
 	/* shim -> monitor */
 	MSG_STOPPED,

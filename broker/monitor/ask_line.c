@@ -308,7 +308,7 @@ void ask_line_next(struct monitor *m)
 	if (l->question || m->phase != PHASE_SERVE)
 		return;
 	TAILQ_FOREACH (q, &m->questions.all, link) {
-		if (q->held == ANSWER_NONE && q->nwaiting > 0 && q->is_told && !q->is_skipped)
+		if (q->held == ANSWER_NONE && q->nwaiting > 0 && !q->is_skipped)
 			break;
 	}
 	if (!q)

@@ -121,8 +121,9 @@ static void done_private(struct monitor *m, const struct conn *c)
 
 	(void)policy_refusal(m->policy, &c->target, REASON_PRIVATE_ADDRESS, c->match.rule, NULL,
 			     text, sizeof(text));
-	record_deny(m, &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
-					  REASON_PRIVATE_ADDRESS, c->match.rule, NULL, &c->ends });
+	record_deny(m,
+		    &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
+				       REASON_PRIVATE_ADDRESS, c->match.rule, NULL, &c->ends, 0 });
 	notices_refused(&m->notices, c->target.host, c->target.port, text);
 }
 
@@ -241,8 +242,6 @@ static int on_half(struct monitor *m, struct rx *rx)
 
 	if (msg_get_half(&rx->body, &half) < 0)
 		return -EBADMSG;
-	if (rx->conn && rx->conn->question)
-		question_asker(m, rx->conn->question, &half);
 	return orphan_ask(m, rx->head.conn, &half);
 }
 

@@ -119,7 +119,6 @@ static void question_free(struct question *q)
 	struct monitor *m = q->m;
 
 	ev_timer_stop(m->loop, &q->end);
-	ev_timer_stop(m->loop, &q->tell);
 	TAILQ_REMOVE(&all->all, q, link);
 	all->n--;
 	free(q);
@@ -137,8 +136,7 @@ void question_leave(struct monitor *m, struct conn *c)
 	if (--q->nwaiting > 0)
 		return;
 	end_after(q, QUESTION_LINGER_S);
-	if (q->is_told)
-		control_question(m, q, NULL);
+	control_question(m, q, NULL);
 }
 
 /* About the target itself, or about an address that a name leads to. */
@@ -251,15 +249,12 @@ static struct question *question_open(struct monitor *m, const struct target *t,
 	return q;
 }
 
-/* Now it is as much known as it will be. */
-static void tell(struct monitor *m, struct question *q)
+/* Who asks is looked for while its connection waits; then people and programs hear of the question. */
+static void tell(struct monitor *m, struct question *q, const struct conn *c)
 {
 	char who[QUESTION_WHO_MAX + 1];
 
-	ev_timer_stop(m->loop, &q->tell);
-	if (q->is_told)
-		return;
-	q->is_told = true;
+	who_find(m, &c->ends, &q->who);
 	record_event(m, "question",
 		     json_pack("{s:I, s:s, s:i, s:o}", "question", (json_int_t)q->id, "host",
 			       q->target.host, "port", (int)q->target.port, "client",
@@ -270,37 +265,6 @@ static void tell(struct monitor *m, struct question *q)
 	if (!m->run->quiet && !ask_line_may(m))
 		note("%s:%u waits for an answer (%s%s%s): weir approve", q->target.host,
 		     q->target.port, who, *who ? "; " : "", q->rule);
-}
-
-static void on_tell(struct ev_loop *loop, ev_timer *t, int revents)
-{
-	struct question *q = t->data;
-
-	(void)loop;
-	(void)revents;
-	tell(q->m, q);
-}
-
-/* The worker knows the client's port; it says so in a moment. */
-static void ask_who(struct monitor *m, struct question *q, const struct conn *c)
-{
-	ev_timer_init(&q->tell, on_tell, QUESTION_TELL_S, 0.);
-	q->tell.data = q;
-	if (m->diag_fd < 0 || m->proc_fd < 0) {
-		tell(m, q);
-		return;
-	}
-	ev_timer_start(m->loop, &q->tell);
-	wr_open(&m->wr, MSG_WHO, c->num);
-	(void)worker_send(m); /* a worker that takes nothing is noticed soon enough */
-}
-
-void question_asker(struct monitor *m, struct question *q, const struct msg_half *half)
-{
-	if (q->is_told)
-		return;
-	who_find(m, half, &q->who);
-	tell(m, q);
 }
 
 const char *question_who(const struct question *q, char buf[QUESTION_WHO_MAX + 1])
@@ -339,8 +303,8 @@ enum answer question_join(struct monitor *m, struct conn *c, const struct target
 	c->question = q;
 	end_after(q, policy_ask_timeout_s(m->policy));
 	if (is_new)
-		ask_who(m, q, c);
-	else if (q->is_told && q->nwaiting == 1) {
+		tell(m, q, c);
+	else if (q->nwaiting == 1) {
 		control_question(m, q, NULL);
 		ask_line_next(m);
 	}

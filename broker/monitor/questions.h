@@ -15,7 +15,6 @@
 
 struct conn;
 struct err;
-struct msg_half;
 struct monitor;
 struct policy_rule;
 
@@ -24,7 +23,6 @@ struct policy_rule;
 #define QUESTION_LINGER_S 30.0	/* a question outlives its last client by so long */
 #define QUESTION_RULE_MAX 300
 #define QUESTION_WHO_MAX 60
-#define QUESTION_TELL_S 0.1 /* a question waits so long for who asks */
 
 enum answer {
 	ANSWER_NONE, /* not answered yet */
@@ -50,8 +48,6 @@ struct question {
 	bool is_private, no_sni;      /* words of the ask rule: a kept line has them too */
 	char rule[QUESTION_RULE_MAX]; /* "FILE:LINE: ask *:443", escaped */
 	struct who who;		      /* the first that asked, as far as it is known */
-	bool is_told;		      /* people and programs have heard of it */
-	ev_timer tell;		      /* and do so now, whether it is known who asks or not */
 	bool is_skipped;	      /* the person at the terminal wants to answer elsewhere */
 	TAILQ_HEAD(, conn) waiting;
 	size_t nwaiting;
@@ -97,8 +93,6 @@ enum answer questions_known(const struct monitor *m, const struct target *t);
  *	   which nobody waits for */
 enum answer question_join(struct monitor *m, struct conn *c, const struct target *t,
 			  const struct policy_rule *rule, bool is_private, bool no_sni);
-/** question_asker() - the worker has named the ends of a client's connection: find out whose it is */
-void question_asker(struct monitor *m, struct question *q, const struct msg_half *half);
 /** question_who() - "pip, pid 12", escaped, at most QUESTION_WHO_MAX bytes; empty where it is not known.
  * Return: @buf */
 const char *question_who(const struct question *q, char buf[QUESTION_WHO_MAX + 1]);

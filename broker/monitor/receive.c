@@ -39,7 +39,6 @@ static const char *const names[] = {
 	[MSG_SIGNAL] = "SIGNAL",
 	[MSG_HALF] = "HALF",
 	[MSG_ORPHAN] = "ORPHAN",
-	[MSG_WHO] = "WHO",
 	[MSG_FORWARD] = "FORWARD",
 	[MSG_TREES] = "TREES",
 	[MSG_WANT] = "WANT",

@@ -100,7 +100,7 @@ int record_allow(struct monitor *m, const struct conn *c)
 	};
 
 	if (record_names_client(m, c))
-		who_look(m, &c->ends, &who);
+		who_look(m, &c->ends, 0, &who);
 	return audit_write(m->audit, &rec, policy_audit_required(m->policy));
 }
 
@@ -121,7 +121,7 @@ void record_deny(struct monitor *m, const struct refused *r)
 	};
 
 	if (r->ends)
-		who_look(m, r->ends, &who);
+		who_look(m, r->ends, r->socket, &who);
 	(void)audit_write(m->audit, &rec, false);
 }
 

@@ -28,7 +28,8 @@ int record_allow(struct monitor *m, const struct conn *c);
 bool record_names_client(const struct monitor *m, const struct conn *c);
 /** struct refused - a connection that was not let out
  * @host: canonical or escaped; @rule and @approval (what a person said) may be NULL
- * @ends: of the client's connection: who asked is looked for. NULL, or family 0: it has none */
+ * @ends: of the client's connection: who asked is looked for. NULL, or family 0: it has none
+ * @socket: of it, who_socket(), or 0 */
 struct refused {
 	uint64_t serial;
 	unsigned proto;
@@ -38,6 +39,7 @@ struct refused {
 	const struct policy_rule *rule;
 	const char *approval;
 	const struct msg_half *ends;
+	uint32_t socket;
 };
 /** record_deny() - when the answer is sent: who asked is looked for, as long as who_look() does */
 void record_deny(struct monitor *m, const struct refused *r);

@@ -48,6 +48,12 @@ static int verdict_send(struct monitor *m, uint32_t num, const struct msg_verdic
 	return worker_send(m);
 }
 
+/* There the refusal is a reset: the kernel forgets the connection, not who holds its socket. */
+static uint32_t reset_socket(struct monitor *m, const struct request *q)
+{
+	return q->proto == PROTO_TRANSPARENT ? who_socket(m, &q->ends) : 0;
+}
+
 static int refuse(struct monitor *m, struct request *q, enum reason reason,
 		  const struct policy_rule *rule, const struct addr *addr)
 {
@@ -56,14 +62,16 @@ static int refuse(struct monitor *m, struct request *q, enum reason reason,
 		.reason = (uint8_t)reason,
 		.port = q->target.port,
 	};
+	uint32_t socket = reset_socket(m, q);
 	int r;
 
 	(void)policy_refusal(m->policy, &q->target, reason, rule, addr, v.text, sizeof(v.text));
 	if (reason != REASON_BAD_NAME)
 		memcpy(v.host, q->target.host, sizeof(v.host));
 	r = verdict_send(m, q->num, &v);
-	record_deny(m, &(struct refused){ q->serial, q->proto, q->target.host, q->target.port,
-					  reason, rule, answer_word(q->approval), &q->ends });
+	record_deny(m,
+		    &(struct refused){ q->serial, q->proto, q->target.host, q->target.port, reason,
+				       rule, answer_word(q->approval), &q->ends, socket });
 	notices_refused(&m->notices, q->target.host, q->target.port, v.text);
 	if (q->conn)
 		conn_table_del(&m->conns, q->conn);
@@ -299,6 +307,7 @@ static bool transparent(struct monitor *m, struct request *q, int *r)
 	uint32_t v = q->target.is_addr ? synthetic_of(&q->target.addr) : 0;
 	const char *host = names_host(&m->names, v);
 	struct msg_verdict answer = { .status = 403, .reason = REASON_NO_RULE };
+	uint32_t socket;
 
 	if (host) {
 		memcpy(q->target.host, host, strlen(host) + 1);
@@ -313,9 +322,10 @@ static bool transparent(struct monitor *m, struct request *q, int *r)
 		       "weir: %s stands for no host here\nno rule of the policy was asked\n"
 		       "connect to the host by its name\n",
 		       q->target.host);
+	socket = reset_socket(m, q);
 	*r = verdict_send(m, q->num, &answer);
 	record_deny(m, &(struct refused){ q->serial, q->proto, q->target.host, q->target.port,
-					  answer.reason, NULL, NULL, &q->ends });
+					  answer.reason, NULL, NULL, &q->ends, socket });
 	notices_refused(&m->notices, q->target.host, q->target.port, answer.text);
 	return false;
 }
@@ -421,7 +431,7 @@ void verdict_abandon(struct monitor *m, struct conn *c, enum reason reason)
 	if (c->state == CONN_ASKED)
 		record_deny(m,
 			    &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
-					       reason, c->match.rule, NULL, &c->ends });
+					       reason, c->match.rule, NULL, &c->ends, 0 });
 	else
 		record_end(m, c, NULL, reason);
 }

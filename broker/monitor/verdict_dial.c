@@ -65,7 +65,7 @@ static int dial_refuse(struct monitor *m, struct conn *c, const struct judged *j
 	r = worker_send(m);
 	record_deny(m, &(struct refused){ c->serial, c->proto, c->target.host, c->target.port,
 					  j->reason, j->by, answer_word((enum answer)c->said_addr),
-					  &c->ends });
+					  &c->ends, 0 });
 	notices_refused(&m->notices, c->target.host, c->target.port, d.text);
 	conn_table_del(&m->conns, c);
 	return r;

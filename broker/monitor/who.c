@@ -18,17 +18,19 @@
 #include "common/num.h"
 #include "common/scope.h"
 
+#define FDS_A_LOOK 32 /* descriptors between two looks at the clock */
+
 struct look {
 	char want[40];	/* "socket:[INODE]" */
 	unsigned fds;	/* left to look at */
-	uint64_t until; /* microseconds of CLOCK_MONOTONIC */
+	uint64_t until; /* microseconds of this thread's own time: a busy machine hides nobody */
 };
 
 static uint64_t now_us(void)
 {
 	struct timespec t;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
@@ -48,7 +50,8 @@ static bool holds(int process, struct look *l)
 	const struct dirent *one;
 	bool found = false;
 
-	while (d && !found && l->fds > 0 && now_us() < l->until && (one = readdir(d))) {
+	while (d && !found && l->fds > 0 && (l->fds % FDS_A_LOOK || now_us() < l->until) &&
+	       (one = readdir(d))) {
 		char to[64];
 		ssize_t n = readlinkat(dirfd(d), one->d_name, to, sizeof(to) - 1);
 
@@ -76,22 +79,27 @@ static void names_take(int process, struct who *w)
 		(void)escape_text(w->argv0, sizeof(w->argv0), buf, strnlen(buf, (size_t)n));
 }
 
-void who_find(const struct monitor *m, const struct msg_half *half, struct who *w)
+/* Return: the number of the client's socket, 0 when the kernel does not know it or nobody holds it */
+static uint32_t inode_of(const struct monitor *m, const struct msg_half *half)
+{
+	uint32_t inode = 0;
+
+	if (half->client.family == 0 || m->diag_fd < 0 || m->proc_fd < 0 ||
+	    netlink_tcp_inode(m->diag_fd, &half->client, half->client_port, &half->proxy,
+			      half->proxy_port, &inode) < 0)
+		return 0;
+	return inode;
+}
+
+static void holder_find(const struct monitor *m, uint32_t inode, struct who *w)
 {
 	struct look l = { .fds = WHO_FDS_MAX, .until = now_us() + WHO_LOOK_US };
 	const struct dirent *one;
-	uint32_t inode = 0;
 	unsigned seen = 0;
-	DIR *d;
+	DIR *d = inode ? dir_at(m->proc_fd, ".") : NULL;
 
 	*w = (struct who){ .pid = 0 };
-	if (m->diag_fd < 0 || m->proc_fd < 0 ||
-	    netlink_tcp_inode(m->diag_fd, &half->client, half->client_port, &half->proxy,
-			      half->proxy_port, &inode) < 0 ||
-	    inode == 0)
-		return;
 	(void)snprintf(l.want, sizeof(l.want), "socket:[%u]", inode);
-	d = dir_at(m->proc_fd, ".");
 	while (d && w->pid == 0 && seen < WHO_PROCESSES_MAX && now_us() < l.until &&
 	       (one = readdir(d))) {
 		SCOPED_FD int process = -1;
@@ -111,22 +119,46 @@ void who_find(const struct monitor *m, const struct msg_half *half, struct who *
 		(void)closedir(d);
 }
 
-void who_look(struct monitor *m, const struct msg_half *half, struct who *w)
+void who_find(const struct monitor *m, const struct msg_half *half, struct who *w)
+{
+	holder_find(m, inode_of(m, half), w);
+}
+
+/* ---- for records ---- */
+
+static bool may_look(struct monitor *m)
 {
 	struct who_budget *b = &m->looks;
 	double now = ev_now(m->loop);
+
+	if (now - b->since >= 1. || now < b->since)
+		*b = (struct who_budget){ .since = now };
+	return b->us < WHO_SECOND_US;
+}
+
+uint32_t who_socket(struct monitor *m, const struct msg_half *half)
+{
+	uint64_t begun;
+	uint32_t inode;
+
+	if (half->client.family == 0 || m->proc_fd < 0 || !may_look(m))
+		return 0;
+	begun = now_us();
+	inode = inode_of(m, half);
+	m->looks.us += now_us() - begun;
+	return inode;
+}
+
+void who_look(struct monitor *m, const struct msg_half *half, uint32_t socket, struct who *w)
+{
 	uint64_t begun;
 
 	*w = (struct who){ .pid = 0 };
-	if (half->client.family == 0 || m->proc_fd < 0)
-		return;
-	if (now - b->since >= 1. || now < b->since)
-		*b = (struct who_budget){ .since = now };
-	if (b->us >= WHO_SECOND_US)
+	if (half->client.family == 0 || m->proc_fd < 0 || !may_look(m))
 		return;
 	begun = now_us();
-	who_find(m, half, w);
-	b->us += now_us() - begun;
+	holder_find(m, socket ? socket : inode_of(m, half), w);
+	m->looks.us += now_us() - begun;
 }
 
 json_t *who_json(const struct who *w)

@@ -138,18 +138,6 @@ static int on_cut(struct worker *w, struct conn *c, struct msg_rd *r, const int 
 	return 0;
 }
 
-static int on_who(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds, size_t nfds)
-{
-	(void)w;
-	(void)fds;
-	(void)nfds;
-	if (rd_end(r) < 0)
-		return -EBADMSG;
-	if (c->state == CONN_ASKED)
-		leave_ends(c);
-	return 0;
-}
-
 static int on_orphan(struct worker *w, struct conn *c, struct msg_rd *r, const int *fds,
 		     size_t nfds)
 {
@@ -272,7 +260,6 @@ static const struct rule {
 	{ MSG_DIAL,    IN(CONN_WAITING), 11, 11 + MSG_TEXT_MAX, 0, 0, on_dial },
 	{ MSG_CUT,     ANY_CONN,       0, 0,                 0, 0, on_cut },
 	{ MSG_ORPHAN,  ANY_CONN,       0, 0,                 0, 0, on_orphan },
-	{ MSG_WHO,     ANY_CONN,       0, 0,                 0, 0, on_who },
 	{ MSG_LISTEN,  NO_CONN,        3, 3,                 1, 2, on_listen },
 	{ MSG_SOCKETS, IN(CONN_WAITING), 0, 0,               0, 2, on_sockets },
 	{ MSG_ROUTE,   NO_CONN,        1, 1,                 1, 8, on_route },

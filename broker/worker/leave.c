@@ -133,14 +133,6 @@ static void ask(struct conn *c)
 		half_send(c, &m);
 }
 
-void leave_ends(struct conn *c)
-{
-	struct msg_half m;
-
-	if (c->side[CLIENT].io.fd >= 0 && ends_of(c, &m) == 0)
-		half_send(c, &m);
-}
-
 static void tick_after(struct worker *w, double after)
 {
 	ev_timer_stop(w->loop, &w->half_timer);

@@ -21,8 +21,6 @@ void leave_on_event(struct ev_loop *loop, struct ev_io *io, int revents);
 /** leave_orphaned() - the monitor found that no process holds the client's socket any more: whoever
  * waits for an answer on it is gone */
 void leave_orphaned(struct conn *c);
-/** leave_ends() - the monitor wants the two ends of the client's connection: say HALF */
-void leave_ends(struct conn *c);
 /** leave_ends_of() - the two ends of a connection of a client inside; family 0: it has none */
 void leave_ends_of(const struct conn *c, struct msg_half *m);
 

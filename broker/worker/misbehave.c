@@ -287,6 +287,19 @@ static void names_socket(struct conn *c, const struct msg_ask *m)
 	say(c);
 }
 
+/* The ends of a connection that is somebody else's, here or outside: who asked would be that one. */
+static void false_ends(struct conn *c, const struct msg_ask *m)
+{
+	struct msg_ask bad = *m;
+
+	(void)addr_parse(&bad.ends.client, "127.0.0.1");
+	(void)addr_parse(&bad.ends.proxy, "127.0.0.1");
+	bad.ends.client_port = 40001;
+	bad.ends.proxy_port = 40002;
+	put_ask(c, &bad, c->num);
+	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+}
+
 static void crash(struct conn *c, const struct msg_ask *m)
 {
 	(void)c;
@@ -318,6 +331,7 @@ static const struct {
 	{ "name", unasked_name },
 	{ "transparent", as_transparent },
 	{ "names-socket", names_socket },
+	{ "false-ends", false_ends },
 	{ "crash", crash },
 };
 

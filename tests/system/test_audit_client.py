@@ -174,8 +174,7 @@ def test_the_transparent_route_has_its_client(net):
     seen = [x for x in verdicts(done.audit) if x["proto"] == "transparent"]
     assert [x["verdict"] for x in seen] == ["allow", "deny"], seen
     assert seen[0]["client"]["pid"] == pid, seen
-    # a refusal resets the connection: the kernel may have forgotten it when it is looked for
-    assert "client" not in seen[1] or seen[1]["client"]["pid"] == pid, seen
+    assert seen[1]["client"]["pid"] == pid, "a refusal resets the connection, and it was known before"
 
 
 def test_a_flood_of_refusals_keeps_its_records_and_costs_the_others_little(net):

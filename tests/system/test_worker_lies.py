@@ -4,10 +4,11 @@ build/test/weir alone reads WEIR_TEST_MISBEHAVE: its first worker breaks the pro
 ask for a host whose name holds "misbehave"; the one that replaces it is honest."""
 import os
 import pathlib
+import subprocess
 
 import pytest
 
-from world import IS_ROOT, WEIR, Procs, wait_until
+from world import IS_ROOT, PYTHON, WEIR, Procs, verdicts, wait_until
 
 HOST = "allowed.example.org"
 OPEN = "s, st, h, r = connect('allowed.example.org:80'); s.close(); result = st"
@@ -101,6 +102,51 @@ def test_a13_a_lie_after_a_true_verdict_is_one_too(net, lie):
         assert [b["message"] for b in bad] == ["DIALED"], bad
         assert sb.wait_audit(lambda r: r["event"] == "worker_replaced")
         assert sb.close().status == 0
+
+
+PAIR = """
+import socket
+a = socket.socket(); a.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+a.bind(("127.0.0.1", 40002)); a.listen()
+b = socket.socket(); b.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+b.bind(("127.0.0.1", 40001)); b.connect(("127.0.0.1", 40002))
+c = a.accept()
+"""
+
+
+def test_a13_false_ends_name_nobody_outside_the_sandbox(net):
+    """A worker says that somebody else's connection asks: one that only the host has is nobody's here; one
+    that a process inside holds is the claim that the record calls it"""
+    outside = subprocess.Popen(net.enter() + [PYTHON, "-c", PAIR + "print(flush=True)\ninput()"],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert outside.stdout.readline() == b"\n", "the connection outside is not there"
+        with net.inside(allow=[HOST], test=True, env={"WEIR_TEST_MISBEHAVE": "false-ends"}) as sb:
+            ask = """
+                s = proxy(); s.sendall(b"CONNECT misbehave%d.example.net:80 HTTP/1.1\\r\\n\\r\\n" % n)
+                result = read_head(s)[0]
+            """
+            assert sb.py(ask, n=1) == 403
+            other = sb.py("""
+                r, w = os.pipe()
+                pid = os.fork()
+                if pid == 0:
+                    held = {}
+                    exec(pair, held)
+                    os.write(w, b"x")
+                    time.sleep(60)
+                os.read(r, 1)
+                result = pid
+            """, pair=PAIR)
+            assert sb.py(ask, n=2) == 403
+            sb.py(f"os.kill({other}, 9); os.waitpid({other}, 0)")
+            done = sb.close()
+        one, two = (verdicts(done.audit, f"misbehave{n}.example.net")[0] for n in (1, 2))
+        assert "client" not in one and one["reason"] == "no_rule", one
+        assert two["client"]["pid"] == other, two
+        assert not [r for r in done.audit if r["event"] == "protocol_error"], done.audit
+    finally:
+        outside.communicate(b"\n")
 
 
 def test_a13_the_shipped_program_does_not_read_the_test_switches(net):

@@ -106,7 +106,7 @@ static void the_holder_of_a_socket_is_found_by_its_two_ends(void **state)
 	who_find(&f.m, &other, &w);
 	assert_int_equal(w.pid, 0);
 	other = (struct msg_half){ 0 };
-	who_look(&f.m, &other, &w);
+	who_look(&f.m, &other, 0, &w);
 	assert_int_equal(w.pid, 0);
 	end();
 }
@@ -158,17 +158,17 @@ static void looks_for_records_end_with_their_time_of_a_second(void **state)
 
 	(void)state;
 	begin(dir); /* as the test before left it */
-	who_look(&f.m, &ends, &w);
+	who_look(&f.m, &ends, 0, &w);
 	assert_int_equal(w.pid, 0); /* another socket by now */
 	f.m.looks.us = WHO_SECOND_US;
 	f.m.looks.since = ev_now(f.m.loop);
 	scope_close(&f.m.proc_fd);
 	f.m.proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	who_look(&f.m, &ends, &w);
+	who_look(&f.m, &ends, 0, &w);
 	assert_int_equal(w.pid, 0);
 	assert_int_equal(f.m.looks.us, WHO_SECOND_US);
 	f.m.looks.since -= 2; /* a second later */
-	who_look(&f.m, &ends, &w);
+	who_look(&f.m, &ends, 0, &w);
 	assert_true(f.m.looks.us < WHO_SECOND_US);
 	assert_true(f.m.looks.us > 0);
 	end();
