@@ -103,7 +103,11 @@ say "corpus replay"
 for f in tests/fuzz/fuzz_*.c; do
 	[ -e "$f" ] || continue
 	t=${f##*/fuzz_} t=${t%.c}
-	piece "replay of $t" timeout 30 "$B/test/replay/$t" "tests/fuzz/corpus/$t"
+	seeds=()
+	for d in "tests/fuzz/corpus/$t" "$B/test/corpus/$t"; do
+		[ -d "$d" ] && seeds+=("$d")
+	done
+	piece "replay of $t" timeout 30 "$B/test/replay/$t" "${seeds[@]}"
 done
 
 say "system tests"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /* tests/fuzz/fuzz_from_worker.c - any sequence of messages against the monitor's receive table.
  * Input: messages one after another, each a u16 length (little endian) and its bytes; a message
- * whose first byte is 0xff goes to the shim's table, 0xfe to the nursery's. The length field of a
+ * whose first byte is 0xff goes to the shim's table, 0xfd and 0xfc too, with one and with two descriptors,
+ * 0xfe to the nursery's. The length field of a
  * head is set right unless its version byte is odd, so that most inputs get past the head.
+ * A seed whose name begins with honest- is accepted message for message; of refused-, the last one is not.
  * What must hold: nothing that was refused is dialled, no table grows beyond its bound. */
 #include <assert.h>
 #include <fcntl.h>
@@ -25,6 +27,7 @@
 #include "sandbox/plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char *fuzz_seed(const char *name, const uint8_t *data, size_t len);
 
 #define STEPS_MAX 256
 
@@ -99,12 +102,28 @@ static void conns_check(void)
 	}
 }
 
+static int shim_says(const uint8_t *msg, size_t len, size_t nfds)
+{
+	int fds[2]; /* the receiver's, whatever it says to them */
+
+	for (size_t i = 0; i < nfds; i++) {
+		fds[i] = fcntl(ends[0], F_DUPFD_CLOEXEC, 0);
+		if (fds[i] < 0)
+			abort();
+	}
+	return from_shim(&m, msg, len, fds, nfds);
+}
+
+/* of the last input: how many messages, and which of them was refused first, from 1; 0: none */
+static int nsteps, first_refused;
+
 static int step(uint8_t *msg, size_t len)
 {
 	uint16_t length = (uint16_t)len;
 	uint8_t who = len > 0 ? msg[0] : 0;
+	int r;
 
-	if (who >= 0xfe) {
+	if (who >= 0xfc) {
 		msg++;
 		len--;
 		length--;
@@ -113,11 +132,28 @@ static int step(uint8_t *msg, size_t len)
 		msg[1] = MSG_VERSION;
 		memcpy(msg + offsetof(struct msg_head, length), &length, sizeof(length));
 	}
-	if (who == 0xff)
-		return (void)from_shim(&m, msg, len, NULL, 0), 0;
+	nsteps++;
 	if (who == 0xfe)
-		return (void)from_nursery(&m, msg, len, NULL, 0), 0;
-	return from_worker(&m, msg, len, NULL, 0);
+		r = from_nursery(&m, msg, len, NULL, 0);
+	else if (who >= 0xfc)
+		r = shim_says(msg, len, who == 0xff ? 0 : 0xfeu - who);
+	else
+		r = from_worker(&m, msg, len, NULL, 0);
+	if (r < 0 && first_refused == 0)
+		first_refused = nsteps;
+	return who < 0xfc ? r : 0;
+}
+
+const char *fuzz_seed(const char *name, const uint8_t *data, size_t len)
+{
+	(void)LLVMFuzzerTestOneInput(data, len);
+	if (strncmp(name, "honest-", 7) == 0)
+		return first_refused ? "a message is refused" : NULL;
+	if (strncmp(name, "refused-", 8) == 0)
+		return first_refused == 0	? "nothing is refused"
+		       : first_refused < nsteps ? "not the last message is refused"
+						: NULL;
+	return NULL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -127,6 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!run.policy)
 		policy_make();
 	monitor_make();
+	nsteps = first_refused = 0;
 	for (int i = 0; i < STEPS_MAX && size >= 2; i++) {
 		size_t len = (size_t)data[0] | (size_t)data[1] << 8;
 

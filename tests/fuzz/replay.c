@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* tests/fuzz/replay.c - a main() for a fuzz target without libFuzzer: every file of the named
- * corpora once, then a bounded number of simple changes of each. An empty corpus is a failure. */
+ * corpora once, then a bounded number of simple changes of each. An empty corpus is a failure, and so is
+ * a seed that does not do what its name says: see fuzz_seed(). */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,6 +9,10 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* fuzz_seed() - a target may have it: does the file @name still do what it is for?
+ * Return: NULL, or what it does instead */
+const char *fuzz_seed(const char *name, const uint8_t *data, size_t len) __attribute__((weak));
 
 #define INPUT_MAX (1 << 20)
 #define CHANGES 256
@@ -69,6 +74,14 @@ static int file(const char *dir, const char *name, uint8_t *buf)
 	}
 	len = fread(buf, 1, INPUT_MAX, f);
 	(void)fclose(f);
+	if (fuzz_seed) {
+		const char *wrong = fuzz_seed(name, buf, len);
+
+		if (wrong) {
+			(void)fprintf(stderr, "%s: %s\n", path, wrong);
+			return -1;
+		}
+	}
 	one(buf, len);
 	changed(buf, len);
 	return 0;
