@@ -301,12 +301,14 @@ static void unpark(struct conn *c)
 
 void conn_unpark(struct worker *w)
 {
+	const struct bufs *b = &w->bufs;
 	uint32_t room = w->deals.max - w->deals.used;
+	uint32_t free = b->tiny.max - b->tiny.used + b->small.max - b->small.used;
 	bool is_short = false, is_shared = false;
 	struct conn *c, *next;
 
-	if (w->bufs.small.max - w->bufs.small.used < room)
-		room = w->bufs.small.max - w->bufs.small.used;
+	if (free < room)
+		room = free;
 	c = TAILQ_FIRST(&w->parked);
 	for (int i = 0; c && i < UNPARK_LOOK; i++, c = next) {
 		next = TAILQ_NEXT(c, wait);

@@ -55,7 +55,8 @@ struct dns_entry {
 struct dns {
 	struct dns_channel ch;
 	struct worker *w;
-	struct dns_entry entry[ENTRIES_MAX];
+	struct dns_entry entry[ENTRIES_MAX]; /* a page of an unused one costs nothing */
+	uint32_t made;			     /* so many of them were ever used */
 	uint32_t pending;
 	struct conn_list queue; /* no entry was free, or the servers are about to change */
 	ev_timer change;
@@ -229,12 +230,25 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
 	}
 }
 
+/* One that was never used. */
+static struct dns_entry *entry_make(struct dns *d)
+{
+	struct dns_entry *e = d->made < ENTRIES_MAX ? &d->entry[d->made++] : NULL;
+
+	if (e) {
+		e->w = d->w;
+		TAILQ_INIT(&e->waiters);
+		ev_init(&e->delay, on_delay);
+	}
+	return e;
+}
+
 static struct dns_entry *entry_find(struct dns *d, const char *host)
 {
 	struct dns_entry *oldest = NULL;
 	ev_tstamp now = ev_now(d->w->loop);
 
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+	for (size_t i = 0; i < d->made; i++) {
 		struct dns_entry *e = &d->entry[i];
 
 		if (e->state == ENTRY_READY && e->expires <= now && TAILQ_EMPTY(&e->waiters) &&
@@ -248,6 +262,9 @@ static struct dns_entry *entry_find(struct dns *d, const char *host)
 				(e->state == ENTRY_FREE || e->used < oldest->used)))
 			oldest = e;
 	}
+	/* what is known stays known while there is room */
+	if ((!oldest || oldest->state != ENTRY_FREE) && d->made < ENTRIES_MAX)
+		oldest = entry_make(d);
 	if (oldest)
 		oldest->state = ENTRY_FREE;
 	return oldest;
@@ -310,7 +327,7 @@ static void servers_apply(struct dns *d)
 	d->has_servers = d->next[0] != '\0';
 	if (d->has_servers && ares_set_servers_ports_csv(d->ch.ares, d->next) != ARES_SUCCESS)
 		d->has_servers = false;
-	for (size_t i = 0; i < ENTRIES_MAX; i++)
+	for (size_t i = 0; i < d->made; i++)
 		d->entry[i].expires = 0; /* another view of the names */
 }
 
@@ -381,7 +398,7 @@ static void on_rcode(struct dns_channel *ch, const char *name, unsigned rcode)
 {
 	struct dns *d = container_of(ch, struct dns, ch);
 
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+	for (size_t i = 0; i < d->made; i++) {
 		struct dns_entry *e = &d->entry[i];
 
 		if (e->state == ENTRY_PENDING && strcasecmp(e->host, name) == 0)
@@ -426,11 +443,6 @@ int dns_init(struct worker *w)
 	d->w = w;
 	w->dns = d;
 	TAILQ_INIT(&d->queue);
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
-		d->entry[i].w = w;
-		TAILQ_INIT(&d->entry[i].waiters);
-		ev_init(&d->entry[i].delay, on_delay);
-	}
 	d->ch.on_processed = on_processed;
 	d->ch.on_rcode = on_rcode;
 	ev_init(&d->change, on_change);

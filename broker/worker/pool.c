@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define TINY_MAX 512
 #define SMALL_MAX 512
 #define LARGE_MAX 32
+#define KEPT_BYTES 131072 /* of an empty pool: what it needs day by day */
 
 int pool_init(struct pool *p, size_t size, uint32_t max)
 {
@@ -47,6 +49,12 @@ void pool_put(struct pool *p, void *obj)
 	memcpy(obj, &p->free, sizeof(p->free));
 	p->free = obj;
 	p->used--;
+	if (p->used == 0 && p->size * p->made > KEPT_BYTES) {
+		/* should it fail, the pages stay: no object is in them */
+		(void)madvise(p->base, p->size * p->made, MADV_DONTNEED);
+		p->made = 0;
+		p->free = NULL;
+	}
 }
 
 uint32_t pool_index(const struct pool *p, const void *obj)
@@ -71,14 +79,27 @@ void pool_free(struct pool *p)
 
 int bufs_init(struct bufs *b)
 {
-	int r = pool_init(&b->small, BUF_SMALL, SMALL_MAX);
+	int r = pool_init(&b->tiny, BUF_TINY, TINY_MAX);
 
+	r = r < 0 ? r : pool_init(&b->small, BUF_SMALL, SMALL_MAX);
 	return r < 0 ? r : pool_init(&b->large, BUF_LARGE, LARGE_MAX);
+}
+
+struct pool *bufs_pool(struct bufs *b, size_t need)
+{
+	if (need <= BUF_TINY - sizeof(struct buf))
+		return &b->tiny;
+	return need <= BUF_SMALL - sizeof(struct buf) ? &b->small : &b->large;
+}
+
+struct pool *bufs_pool_of(struct bufs *b, const struct buf *buf)
+{
+	return bufs_pool(b, buf->room);
 }
 
 struct buf *buf_get(struct bufs *b, size_t need)
 {
-	struct pool *p = need <= BUF_SMALL - sizeof(struct buf) ? &b->small : &b->large;
+	struct pool *p = bufs_pool(b, need);
 	struct buf *buf = pool_get(p);
 
 	if (!buf)
@@ -112,5 +133,5 @@ void buf_put(struct bufs *b, struct buf **buf)
 	if (!old)
 		return;
 	*buf = NULL;
-	pool_put(old->room > BUF_SMALL ? &b->large : &b->small, old);
+	pool_put(bufs_pool_of(b, old), old);
 }

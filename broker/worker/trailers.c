@@ -16,10 +16,12 @@
 /* Return: as trailers_pass() */
 static int wait_for_rest(struct conn *c, enum which from, bool is_first)
 {
-	const struct bufs *b = &c->w->bufs;
+	const struct buf *b = c->http->part[from];
 
-	if (is_first && c->http->part[from]) {
-		if (b->small.used > b->small.max / 2)
+	if (is_first && b) {
+		const struct pool *p = bufs_pool_of(&c->w->bufs, b);
+
+		if (p->used > p->max / 2)
 			return -ENOBUFS;
 		if (from == CLIENT)
 			conn_timer(c, HEAD_S);

@@ -11,8 +11,9 @@
 
 #include "broker/worker/client.h"
 #include "broker/worker/conn.h"
+#include "common/scope.h"
 
-#define SMALL_KEPT 64 /* buffers that half heads leave to answers and responses */
+#define SMALL_KEPT 64 /* buffers of 1 and of 4 KiB that half heads leave to answers and responses */
 #define LARGE_KEPT 4
 
 enum turn { TURN_NONE, TURN_FRESH, TURN_HEAD };
@@ -96,24 +97,29 @@ void turn_fresh(struct conn *c)
 
 void turn_head(struct conn *c)
 {
-	const struct bufs *b = &c->w->bufs;
+	static const size_t needs[] = { 1, BUF_TINY, BUF_SMALL };
+	static const uint32_t kept[] = { SMALL_KEPT, SMALL_KEPT, LARGE_KEPT };
+	struct bufs *b = &c->w->bufs;
 
 	if (!c->head || c->state != CONN_HEAD)
 		return;
 	if (c->turn_in != TURN_HEAD)
 		enter(c, TURN_HEAD);
-	if (b->small.max - b->small.used < SMALL_KEPT)
-		(void)turn_evict(c, 1);
-	if (b->large.max - b->large.used < LARGE_KEPT)
-		(void)turn_evict(c, BUF_SMALL);
+	for (size_t i = 0; i < ARRAY_LEN(needs); i++) {
+		const struct pool *p = bufs_pool(b, needs[i]);
+
+		if (p->max - p->used < kept[i])
+			(void)turn_evict(c, needs[i]);
+	}
 }
 
-static struct conn *oldest(struct worker *w, const struct conn *but, bool is_large, bool is_new)
+static struct conn *oldest(struct worker *w, const struct conn *but, const struct pool *p,
+			   bool is_new)
 {
 	struct conn *c;
 
 	TAILQ_FOREACH (c, &w->heads, turn) {
-		if (c != but && c->head && (c->head->room > BUF_SMALL) == is_large &&
+		if (c != but && c->head && bufs_pool_of(&w->bufs, c->head) == p &&
 		    (!is_new || c->num == 0))
 			return c;
 	}
@@ -122,11 +128,11 @@ static struct conn *oldest(struct worker *w, const struct conn *but, bool is_lar
 
 bool turn_evict(struct conn *c, size_t need)
 {
-	bool is_large = need > BUF_SMALL - sizeof(struct buf);
-	struct conn *victim = oldest(c->w, c, is_large, true);
+	const struct pool *p = bufs_pool(&c->w->bufs, need);
+	struct conn *victim = oldest(c->w, c, p, true);
 
 	if (!victim)
-		victim = oldest(c->w, c, is_large, false);
+		victim = oldest(c->w, c, p, false);
 	if (!victim)
 		return false;
 	client_evict(victim);

@@ -401,7 +401,7 @@ static void pool_gives_no_more_than_it_has(void **state)
 
 	(void)state;
 	assert_int_equal(bufs_init(&b), 0);
-	while (n < ARRAY_LEN(got) && (got[n] = buf_get(&b, 100)))
+	while (n < ARRAY_LEN(got) && (got[n] = buf_get(&b, 3000)))
 		n++;
 	assert_int_equal(n, 512);
 	if (!got[0]) {
@@ -413,7 +413,7 @@ static void pool_gives_no_more_than_it_has(void **state)
 	assert_int_equal(buf_grow(&b, &got[0], 60000), 0);
 	assert_int_equal(got[0]->end, 100);
 	assert_int_equal(got[0]->data[99], 'a');
-	more = buf_get(&b, 100); /* the small one is back */
+	more = buf_get(&b, 3000); /* the small one is back */
 	assert_non_null(more);
 	for (n = 0; buf_get(&b, 65536); n++)
 		;
@@ -422,8 +422,55 @@ static void pool_gives_no_more_than_it_has(void **state)
 	buf_put(&b, &got[0]);
 	assert_null(got[0]);
 	assert_int_equal(buf_grow(&b, &got[1], 5000), 0);
+	for (n = 0; (more = buf_get(&b, 1000)); n++)
+		assert_int_equal(more->room, BUF_TINY - sizeof(struct buf));
+	assert_int_equal(n, 512); /* what is tiny takes none of the others */
+	pool_free(&b.tiny);
 	pool_free(&b.small);
 	pool_free(&b.large);
+}
+
+static void pool_that_had_grown_is_empty_again(void **state)
+{
+	struct pool p;
+	unsigned char *got[300];
+
+	(void)state;
+	assert_int_equal(pool_init(&p, 4096, ARRAY_LEN(got)), 0);
+	for (size_t i = 0; i < ARRAY_LEN(got); i++) {
+		got[i] = pool_get(&p);
+		assert_non_null(got[i]);
+		memset(got[i], 0x55, 4096);
+	}
+	for (size_t i = 1; i < ARRAY_LEN(got); i++)
+		pool_put(&p, got[i]);
+	assert_non_null(pool_at(&p, 299));
+	pool_put(&p, got[0]);
+	assert_null(pool_at(&p, 0));
+	for (size_t i = 0; i < ARRAY_LEN(got); i++) {
+		const unsigned char *again = pool_get(&p);
+
+		assert_non_null(again);
+		assert_int_equal(again[0] | again[100] | again[4095], 0); /* the pages went */
+	}
+	assert_null(pool_get(&p));
+	pool_free(&p);
+}
+
+static void pool_that_is_small_keeps_its_pages(void **state)
+{
+	struct pool p;
+	unsigned char *one;
+
+	(void)state;
+	assert_int_equal(pool_init(&p, 4096, 300), 0);
+	one = pool_get(&p);
+	assert_non_null(one);
+	one[100] = 0x55;
+	pool_put(&p, one);
+	assert_ptr_equal(pool_get(&p), one);
+	assert_int_equal(one[100], 0x55);
+	pool_free(&p);
 }
 
 int main(void)
@@ -441,6 +488,8 @@ int main(void)
 		cmocka_unit_test(refusal_names_status_error_and_reason),
 		cmocka_unit_test(refusal_body_has_three_lines_whatever_it_is_made_of),
 		cmocka_unit_test(pool_gives_no_more_than_it_has),
+		cmocka_unit_test(pool_that_had_grown_is_empty_again),
+		cmocka_unit_test(pool_that_is_small_keeps_its_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
