@@ -195,7 +195,8 @@ static const struct row rows[] = {
 	{ "--no-user-policy", 0, POLICY, ALL, NULL, FLAG(layers.no_user_policy),
 	  HELP("leave out the user's own policy file") },
 	{ "--audit", 0, POLICY, ALL, "WORD", POLICY_LINE("audit", ""),
-	  HELP("FILE, off, required or optional") },
+	  HELP("FILE, syslog, journal or off; required or optional; client or\n"
+	       "noclient") },
 	{ "--on-unavailable", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("on-unavailable", ""),
 	  HELP("error (default), warn or allow: run unsandboxed if this machine\n"
 	       "cannot make a sandbox") },

@@ -208,8 +208,11 @@ static int show_cmd(bool why, int argc, char **argv)
 	if (r == 0 && !s.o.help)
 		r = show_print(&s, &e);
 	options_free(&s.o);
-	if (r == 0 && s.o.help)
-		return print_usage();
+	if (r == 0 && s.o.help) {
+		(void)fputs(usage, stdout);
+		options_help(OF_SHOW | OF_WHY, stdout);
+		return flushed();
+	}
 	return r < 0 ? cli_fail(&e) : flushed();
 }
 
