@@ -28,7 +28,9 @@ set -eu
 		g++:g++ libevent-dev libasio-dev node-ws
 		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap
 		python3-jupyter-client python3-ipykernel python3-nbclient jupyter-notebook
-		r-cran-irkernel python3-matplotlib python3-debugpy"
+		r-cran-irkernel python3-matplotlib python3-debugpy
+		jupyterhub:jupyterhub node-configurable-http-proxy:configurable-http-proxy
+		neovim:nvim"
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'
