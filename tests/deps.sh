@@ -6,7 +6,7 @@
 # Sets: build check clients nightly lint fuzz bench. Without dpkg the machine is taken as it is.
 set -eu
 
-# PACKAGE or PACKAGE:COMMAND, which any other source of that command satisfies too
+# PACKAGE or PACKAGE:COMMAND, which any other source of that command, or file, satisfies too
 # shellcheck disable=SC2034
 {
 	build='gcc:gcc make:make libc6-dev libseccomp-dev libcap-ng-dev libev-dev
@@ -34,7 +34,7 @@ set -eu
 	lint='cppcheck:cppcheck clang:clang clang-tidy:clang-tidy clang-format:clang-format
 		mandoc:mandoc'
 	fuzz='clang:clang libclang-rt-14-dev'
-	nightly='chromium:chromium'
+	nightly='chromium:chromium libnode-dev:/usr/include/node/node_api.h'
 	bench='bubblewrap:bwrap tinyproxy:tinyproxy socat:socat squid:squid python3
 		python3-ipykernel python3-jupyter-client'
 }
@@ -49,7 +49,7 @@ command -v dpkg-query >/dev/null 2>&1 || exit 0
 
 missing=
 for p in $want; do
-	case $p in *:*) command -v "${p#*:}" >/dev/null 2>&1 && continue ;; esac
+	case $p in *:*) command -v "${p#*:}" >/dev/null 2>&1 || [ -e "${p#*:}" ] && continue ;; esac
 	p=${p%%:*}
 	case " $missing " in *" $p "*) continue ;; esac
 	# shellcheck disable=SC2016

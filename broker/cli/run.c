@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -343,6 +344,9 @@ static int run_main(bool shell, int argc, char **argv)
 	/* Jupyter says so of a kernel that is to end with it; without it a kernel outlives its server */
 	if (r >= 0 && t.o.connection.path && getenv("JPY_PARENT_PID"))
 		t.launcher = parent;
+	/* a server that a script has put into the background ignores it, and interrupts kernels by it */
+	if (r >= 0 && t.o.connection.path)
+		(void)signal(SIGINT, SIG_DFL);
 	if (r >= 0)
 		r = prepare(&t, &e, &status);
 	options_free(&t.o);

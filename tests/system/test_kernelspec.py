@@ -249,6 +249,20 @@ def test_a_kernel_is_reached_on_its_five_ports_and_cannot_change_them(fresh, whe
     fresh.assert_clean()
 
 
+@pytest.mark.parametrize("how", ["default", "ignore"])
+def test_an_interrupt_reaches_the_kernel_of_a_server_in_the_background(fresh, how):
+    """what a script starts with & ignores SIGINT, and Jupyter's kernels do not"""
+    spec(fresh, "toy")
+    fresh.weir("kernelspec", "add", "toy-weir", "--from", "toy", "--preset", "none").ok()
+    connection(fresh, "/tmp/kernel-3.json")
+    with start(fresh, "toy-weir", "/tmp/kernel-3.json",
+               prefix=["/usr/bin/env", f"--{how}-signal=INT"]) as k:
+        k.readline()
+        os.kill(k.pid, signal.SIGINT)
+        d = k.finish()
+    assert d.status == 130 and "KeyboardInterrupt" in d.errtext, d
+
+
 def test_a_second_sandbox_does_not_reach_the_kernel(fresh):
     spec(fresh, "toy")
     fresh.weir("kernelspec", "add", "toy-weir", "--from", "toy", "--preset", "none").ok()
