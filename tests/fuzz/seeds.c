@@ -126,7 +126,6 @@ static const char *from_monitor(enum msg_type type)
 		PUT(MSG_ROUTE, route, .kind = SOCK_NAMES)
 		PUT(MSG_SIGNAL, signal, .signo = 15)
 		PUT_NONE(MSG_ORPHAN, "orphan");
-		PUT_NONE(MSG_WHO, "who");
 		PUT_NONE(MSG_WANT, "want");
 		PUT(MSG_RESUME, resume, .turn = 4, .hold = HOLD_AGAIN)
 	case MSG_CGROUP:
