@@ -137,9 +137,12 @@ void approve_print(const struct asked_item *i)
 		if (may(i, choices[k].word))
 			(void)printf(" [%c] %s ", choices[k].letter, choices[k].text);
 	}
-	(void)printf("\n  [Enter] leave it open (%lld s) > ", number_of(i, "left"));
+	(void)printf("\n  [Enter] leave it open (%lld s)", number_of(i, "left"));
 	(void)fflush(stdout);
+	/* what was typed before the question is no answer; what is typed after the prompt is one */
 	(void)tcflush(STDIN_FILENO, TCIFLUSH);
+	(void)printf(" > ");
+	(void)fflush(stdout);
 }
 
 const char *approve_word(const char *line)

@@ -14,7 +14,7 @@ import pytest
 from origins.tcp import echo, unique
 from test_live import control
 from test_policy_commands import check, schema
-from world import BIN, IS_ROOT, PYTHON, ROOT, verdicts, wait_until
+from world import BIN, IS_ROOT, PYTHON, ROOT, need, verdicts, wait_until, watching
 
 ONE, TWO, THREE = "allowed.example.org", "other.example.org", "denied.example.net"
 
@@ -221,6 +221,7 @@ def test_words_of_the_ask_line_go_with_the_answer(user):
         begin(sb, "inner.example.org", 7001)
         user.answer(sb, user.question(sb), "always")
         assert sb.answer()[0] == 200
+    at.wait_conns(1)
     assert user.world.read(user.file).decode().startswith(
         "allow inner.example.org:7001 private no-sni # weir: ")
     with user.sandbox("--ask", "inner.example.org:7002") as sb:
@@ -237,17 +238,17 @@ def test_what_cannot_be_kept_leaves_the_question_open(user):
     with user.sandbox() as sb:
         begin(sb, ONE)
         q = user.question(sb)
-        user.world.write(user.file, "alow x\n", mode=0o600)
+        user.world.edit(user.file, "alow x\n", mode=0o600)
         o = user.answer(sb, q, "always")
         assert o["ok"] is False and f"{user.file}:1:1: 'alow'" in o["error"], o
         assert [i["id"] for i in user.questions(sb)] == [q["id"]]
         d = user.world.path(user.file).parent
-        user.world.write(user.file, "network allowlist\n", mode=0o600)
+        user.world.edit(user.file, "network allowlist\n", mode=0o600)
         os.chmod(d, 0o500)
         o = user.answer(sb, q, "always")
         os.chmod(d, 0o700)
         assert o["ok"] is False and o["error"].endswith(f"{user.file}': Permission denied"), o
-        user.world.write(user.file, "alow x\n", mode=0o600)
+        user.world.edit(user.file, "alow x\n", mode=0o600)
         assert user.answer(sb, q, "project")["ok"] is True
         assert sb.answer()[0] == 200, "the file that is broken is another one"
     with user.sandbox("--no-user-policy", "--ask", "*:*") as sb:
@@ -359,7 +360,7 @@ def test_e7_nobody_answers_denied_once_and_not_remembered(user):
     with user.sandbox() as sb:
         t0 = time.monotonic()
         st, body = sb.py(CONNECT, a=f"{ONE}:7000")
-        assert st == 403 and 0.8 < time.monotonic() - t0 < 4
+        assert st == 403 and 0.8 < time.monotonic() - t0 < 20
         assert b"nobody answered" in body and f"weir allow {ONE}:7000".encode() in body, body
         assert user.questions(sb) == []
         v = verdicts(sb.audit, ONE)[0]
@@ -374,7 +375,7 @@ def test_e7_where_nobody_can_answer_it_is_denied_at_once(user):
     user.world.mkdir(f"{place}/weir", 0o777, root=True)
     t0 = time.monotonic()
     r = user.world.run("--ask", "*", "--", "curl", "-s", f"http://{ONE}/", env={"XDG_RUNTIME_DIR": place})
-    assert "nobody answered" in r.text and time.monotonic() - t0 < 10, r
+    assert "nobody answered" in r.text and time.monotonic() - t0 < 25, r
     assert verdicts(r.audit, ONE)[0]["reason"] == "unanswered"
 
 
@@ -386,7 +387,7 @@ def test_e7_a_client_that_is_gone_is_not_waited_for_and_its_answer_is_for_who_co
         q = user.question(sb, lambda q: q["waiting"] == 1)
         sb.py("s.close()")
         q = user.question(sb, lambda q: q["waiting"] == 0)
-        assert 25 < q["left"] <= 30, "it outlives its last client"
+        assert 15 < q["left"] <= 30, "it outlives its last client"
         assert [r["reason"] for r in verdicts(sb.audit, ONE)] == ["client_gone"]
         assert user.answer(sb, q, "once")["ok"] is True
         assert sb.py(CONNECT, a=f"{ONE}:7000")[0] == 200, "whoever comes back"
@@ -525,9 +526,12 @@ def test_a_typed_address_is_asked_about_when_it_can_be_allowed(user):
 
 # ---- weir approve ----
 
-def terminal(user, *args):
-    argv = user.world.enter(user.project) + [BIN, *args]
-    return pexpect.spawn(argv[0], argv[1:], env=user.world.env(user.state, **user.env), timeout=10)
+PROMPT = r"leave it open \(\d+ s\) > "	# before it has come what is typed is no answer
+
+
+def terminal(user, *args, prefix=()):
+    argv = user.world.enter(user.project) + [*prefix, BIN, *args]
+    return pexpect.spawn(argv[0], argv[1:], env=user.world.env(user.state, **user.env), timeout=60)
 
 
 def test_approve_lists_what_is_open(user):
@@ -554,18 +558,37 @@ def test_approve_asks_on_a_terminal_and_neither_enter_nor_nonsense_is_a_yes(user
         t = terminal(user, "approve")
         t.expect(f"{ONE}:7000")
         t.expect("asked by")
-        t.expect("leave it open")
+        t.expect(PROMPT)
         t.send("\r")
         t.expect(pexpect.EOF)
         assert len(user.questions(sb)) == 1
         t = terminal(user, "approve")
-        t.expect("leave it open")
+        t.expect(PROMPT)
         t.send("yes\r")
         t.expect("none of the answers")
-        t.expect("leave it open")
+        t.expect(PROMPT)
         t.send("o\r")
         t.expect(pexpect.EOF)
         assert sb.answer()[0] == 200
+
+
+def test_approve_takes_what_is_typed_once_its_prompt_is_there(user):
+    """What was typed before is thrown away first"""
+    need("strace", "strace")
+    trace = f"{user.home}/trace"
+    with user.sandbox() as sb:
+        begin(sb, ONE)
+        q = user.question(sb)
+        t = terminal(user, "approve", prefix=("strace", "-o", trace, "-e", "trace=write,ioctl"))
+        t.expect(PROMPT)
+        t.send("\r")
+        t.expect(pexpect.EOF)
+        user.answer(sb, q, "deny")
+        sb.answer()
+    lines = user.world.read(trace).decode().splitlines()
+    thrown = [i for i, ln in enumerate(lines) if "TCFLSH" in ln]
+    prompt = [i for i, ln in enumerate(lines) if ln.startswith("write(1,") and "> \"" in ln]
+    assert len(thrown) == len(prompt) == 1 and thrown < prompt, lines
 
 
 def test_approve_watch_asks_as_questions_come_and_type_ahead_is_no_answer(user):
@@ -574,21 +597,21 @@ def test_approve_watch_asks_as_questions_come_and_type_ahead_is_no_answer(user):
         wait_until(lambda: user.say(sb, verb="stats")["listening"] == 1, 10, "the subscription")
         t.send("o\r" * 3 + "o")	# before anything is asked
         begin(sb, ONE)
-        t.expect("leave it open")
+        t.expect(PROMPT)
         time.sleep(0.3)
         assert len(user.questions(sb)) == 1, "what was typed before does not answer"
         t.send("s\r")
         assert sb.answer()[0] == 200
         begin(sb, TWO)
         t.expect(f"{TWO}:7000")
-        t.expect("leave it open")
+        t.expect(PROMPT)
         user.answer(sb, user.questions(sb)[0], "deny")
         t.expect("it has ended: deny")
         assert sb.answer()[0] == 403
         with user.sandbox() as late:	# a sandbox that begins meanwhile
             begin(late, THREE)
             t.expect(f"{THREE}:7000")
-            t.expect("leave it open")
+            t.expect(PROMPT)
             t.send("d\r")
             assert late.answer()[0] == 403
         t.sendintr()
@@ -623,7 +646,7 @@ def test_approve_watch_prints_events_and_notifies(user):
 def test_who_subscribes_hears_of_everything(user):
     code = """
 import json, socket, sys
-s = socket.socket(socket.AF_UNIX); s.settimeout(20); s.connect(sys.argv[1])
+s = socket.socket(socket.AF_UNIX); s.settimeout(120); s.connect(sys.argv[1])
 s.sendall(b'{"v":1,"verb":"subscribe"}\\n')
 for line in s.makefile("rb"):
     sys.stdout.write(line.decode()); sys.stdout.flush()
@@ -642,7 +665,7 @@ for line in s.makefile("rb"):
             assert heard() == {"v": 1, "event": "policy", "sandbox": sb.entry, "generation": 2}
             assert sb.answer()[0] == 200
             sb.close()
-            assert p.wait(10) == 0, "the connection ends with the sandbox"
+            assert p.wait(60) == 0, "the connection ends with the sandbox"
         finally:
             p.kill()
             p.wait()
@@ -660,6 +683,7 @@ print("ready", flush=True)
 sys.stdin.read()
 """
     with user.sandbox() as sb:
+        watching(sb.pid)
         fds = lambda: len(os.listdir(f"/proc/{sb.pid}/fd"))	# noqa: E731
         before = fds()
         p = subprocess.Popen(user.world.enter() + [PYTHON, "-c", code, f"{user.world.runtime}/weir/{sb.entry}"],
@@ -704,7 +728,7 @@ def test_the_example_client_answers_by_its_list(user):
             assert p.stdout.readline().decode() == f"{sb.entry} {ONE}:7000 sandbox\n"
             assert p.stdout.readline().decode() == f"{sb.entry} {TWO}:7000 deny\n"
             sb.close()
-            assert p.wait(10) == 0
+            assert p.wait(60) == 0
         finally:
             p.kill()
             p.wait()
