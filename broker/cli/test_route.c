@@ -18,8 +18,8 @@
 #include "common/scope.h"
 #include "common/synthetic.h"
 
-#define SILENT_MS 3000
-#define HEAD 12 /* RFC 1035 section 4.1.1 */
+#define SILENT_MS 10000 /* longest wait for an answer before a probe fails */
+#define HEAD 12		/* RFC 1035 section 4.1.1 */
 #define NXDOMAIN 3
 
 /* Ask for @name's IPv4 address. @v: host byte order; 0: there is none
