@@ -41,7 +41,7 @@ run_c() { # DIRECTORY: cmocka programs
 		[ -x "$t" ] || continue
 		cp "$t" "$room/bin/"
 		(cd "$room/home" && HOME=$room/home TMPDIR=$room/home CMOCKA_MESSAGE_OUTPUT=TAP \
-			timeout 120 "${drop[@]}" "$room/bin/${t##*/}" >"$log" 2>&1)
+			timeout 600 "${drop[@]}" "$room/bin/${t##*/}" >"$log" 2>&1)
 		rc=$?
 		ok=$(grep -cE '^ok [0-9]+' "$log")
 		# cmocka calls a skipped test "not ok N # SKIP"
@@ -107,7 +107,7 @@ for f in tests/fuzz/fuzz_*.c; do
 	for d in "tests/fuzz/corpus/$t" "$B/test/corpus/$t"; do
 		[ -d "$d" ] && seeds+=("$d")
 	done
-	piece "replay of $t" timeout 30 "$B/test/replay/$t" "${seeds[@]}"
+	piece "replay of $t" timeout 300 "$B/test/replay/$t" "${seeds[@]}"
 done
 
 say "system tests"

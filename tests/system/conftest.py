@@ -5,6 +5,7 @@ As root, every weir runs as an ordinary user that exists only in its test world;
 `as_root` run it as root too. Worlds share nothing, so `-n 2` works."""
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -19,6 +20,10 @@ MARKS = ("clients: needs real clients that are heavy to install or slow",
 
 
 def pytest_configure(config):
+    # nohup and & have them ignored, which a program that is started here would inherit; a handler not
+    for s in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(s) == signal.SIG_IGN:
+            signal.signal(s, lambda *a: None)
     for m in MARKS:
         config.addinivalue_line("markers", m)
 

@@ -8,7 +8,7 @@ import os, sys, socket, threading, traceback, time, errno  # noqa
 PROXY = ("127.0.0.1", 3128)
 
 
-def proxy(timeout=30, addr=None):
+def proxy(timeout=100, addr=None):
     return socket.create_connection(addr or PROXY, timeout=timeout)
 
 
@@ -43,7 +43,7 @@ def read_all(s):
         return d
 
 
-def talk(data, timeout=30, addr=None, eof=False):
+def talk(data, timeout=100, addr=None, eof=False):
     """Send bytes to the proxy, read to the end: (status, headers, body)"""
     s = proxy(timeout, addr)
     try:
@@ -58,7 +58,7 @@ def talk(data, timeout=30, addr=None, eof=False):
     return st, h, rest
 
 
-def connect(authority, timeout=30, early=b"", addr=None):
+def connect(authority, timeout=100, early=b"", addr=None):
     """CONNECT: (socket, status, headers, first bytes or body)"""
     if isinstance(authority, str):
         authority = authority.encode()
@@ -76,13 +76,13 @@ def tail(s, rest):
     return lambda n: pend.pop() if pend else s.recv(n)
 
 
-def refused(authority, timeout=30):
+def refused(authority, timeout=100):
     s, st, h, rest = connect(authority, timeout)
     s.close()
     return st, h, rest
 
 
-def dial(host, port, timeout=5):
+def dial(host, port, timeout=20):
     """A direct connection: 'connected' or the name of the errno"""
     try:
         s = socket.create_connection((host, port), timeout=timeout)

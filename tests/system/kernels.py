@@ -16,12 +16,12 @@ from jupyter_client.kernelspec import KernelSpecManager
 class Kernel:
     """A kernel as a notebook has it: started, asked, interrupted, restarted, ended"""
 
-    def __init__(self, name, wait=60, **kw):
+    def __init__(self, name, wait=120, **kw):
         self.m = KernelManager(kernel_name=name)
         self.m.start_kernel(stderr=open(os.environ["KERNEL_ERR"], "ab"), **kw)
         self.connect(wait)
 
-    def connect(self, wait=60):
+    def connect(self, wait=120):
         self.c = self.m.client()
         self.c.start_channels()
         self.c.wait_for_ready(timeout=wait)
@@ -33,7 +33,7 @@ class Kernel:
     def send(self, code, **kw):
         return self.c.execute(code, **kw)
 
-    def outcome(self, sent, wait=60):
+    def outcome(self, sent, wait=120):
         """(status, what was printed and shown, the traceback's last line)"""
         text, last, end = [], "", time.monotonic() + wait
         while True:
@@ -54,7 +54,7 @@ class Kernel:
             if r["parent_header"].get("msg_id") == sent:
                 return r["content"]["status"], "".join(text), last
 
-    def run(self, code, wait=60):
+    def run(self, code, wait=120):
         return self.outcome(self.send(code), wait)
 
     def interrupt(self, spec="signal"):
@@ -64,7 +64,7 @@ class Kernel:
     def busy(self, sent):
         """Wait until the cell has printed something"""
         while True:
-            m = self.c.get_iopub_msg(timeout=30)
+            m = self.c.get_iopub_msg(timeout=120)
             if m["parent_header"].get("msg_id") == sent and m["msg_type"] == "stream":
                 return
 
@@ -73,7 +73,7 @@ class Kernel:
         self.m.restart_kernel(now=False)
         self.connect()
 
-    def dies(self, wait=20):
+    def dies(self, wait=60):
         """Wait for the end that the manager's restarter looks for"""
         end = time.monotonic() + wait
         while self.m.is_alive():

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: ISC
 """tests/system/terminals.py - weir on a terminal: a pseudo-terminal of the test, or a shell with job
 control on one, as a person would have it."""
+import fcntl
 import os
 import re
+import select
 import termios
 
 import pexpect
 
-from world import BIN, alive, all_pids, cmdline, wait_until
+from world import BIN, SLOW, alive, all_pids, cmdline, descendants, stat_of, wait_until
 
 PROMPT = "outer> "
 INNER = "inner> "
+TIOCGPTPEER = 0x5441
 
 
 class Terminal(pexpect.spawn):
@@ -24,7 +27,7 @@ class Terminal(pexpect.spawn):
         full = world.enter(self.cwd_inside) + list(prefix) + list(argv)
         super().__init__(full[0], [str(a) for a in full[1:]],
                          env=world.env(f"{world.home}/.local/state-{world._state}", **more),
-                         timeout=15, dimensions=(33, 101), **kw)
+                         timeout=15 * SLOW, dimensions=(33, 101), **kw)
         self.delaybeforesend = None
 
     def see(self, text):
@@ -45,8 +48,24 @@ class Terminal(pexpect.spawn):
         self.close()
         return self.exitstatus if self.exitstatus is not None else 128 + self.signalstatus
 
+    def raw(self):
+        """Wait until weir has set the modes, not the shell: what is typed before that is echoed by this
+        terminal as well, and in whose modes is chance"""
+        wait_until(lambda: not termios.tcgetattr(self.child_fd)[3] & termios.ISIG, 10, "raw mode")
+
+    def taken(self):
+        """Wait until everything that was typed has been read, by weir or who reads this terminal"""
+        inner = fcntl.ioctl(self.child_fd, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            wait_until(lambda: not select.select([inner], [], [], 0)[0], 10, "the keys read")
+        finally:
+            os.close(inner)
+
     def __exit__(self, *a):
+        mine = descendants(self.pid)
         self.close(force=True)
+        # else the next test could take one of them for its own
+        wait_until(lambda: not any(alive(p) for p in mine), 10, "the end of what ran on the terminal")
 
 
 def weir(world, *args, **kw):
@@ -72,14 +91,13 @@ class Shell(Terminal):
 
     def fg(self, shown, raw=True):
         """Bring the job back. Its keys may be typed when the job has the terminal, which the shell gives
-        it after it said so, and when weir, not the shell, has set the modes: what is typed before
-        is echoed by this terminal as well, and in whose modes is chance"""
+        it after it said so, and when weir has set the modes"""
         shell = os.tcgetpgrp(self.child_fd)
         self.line("fg")
         self.see(shown)
         wait_until(lambda: os.tcgetpgrp(self.child_fd) != shell, 10, "the job in the foreground")
         if raw:
-            wait_until(lambda: not termios.tcgetattr(self.child_fd)[1] & termios.OPOST, 10, "raw mode")
+            self.raw()
 
     def modes(self):
         return self.do("stty -g").strip()
@@ -102,6 +120,5 @@ def wait_weir(world):
 
 
 def _is_child(pid):
-    with open(f"/proc/{pid}/status", encoding="latin-1") as f:
-        parent = int([ln for ln in f if ln.startswith("PPid:")][0].split()[1])
-    return cmdline(parent).startswith(BIN)
+    s = stat_of(pid)
+    return s is None or cmdline(s["ppid"]).startswith(BIN)

@@ -285,6 +285,8 @@ def test_e8_ten_sandboxes_write_one_file_and_the_chain_holds(net):
                 result = True
             """)
             assert got
+        for sb in open_:
+            assert sb.close().status == 0
     finally:
         for b in boxes:
             b.__exit__(None, None, None)
@@ -300,9 +302,10 @@ def test_e8_a_stopped_lock_holder_queues_and_delays_nobody_long(net):
     state = state_dir(net)
     with net.inside(allow=[HOST], state=state) as sb:
         sb.py("result = refused('before.example.net:443')")
+        sb.wait_audit(lambda r: r.get("host") == "before.example.net")
         f = pathlib.Path(log_of(net, state))
         fd = os.open(f.parent / "audit.lock", os.O_RDWR)
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_EX)
         before = f.read_bytes()
         took = sb.py("""
             import time
@@ -311,13 +314,10 @@ def test_e8_a_stopped_lock_holder_queues_and_delays_nobody_long(net):
                 refused("d%d.example.net:443" % i)
             result = time.monotonic() - t
         """)
-        assert took < 1.5, took
+        assert took < 5, took
         assert f.read_bytes() == before
         os.close(fd)
-        end = time.monotonic() + 5
-        while f.read_bytes().count(b".example.net") < 6:
-            assert time.monotonic() < end, "what waited was not written"
-            select.select([], [], [], 0.05)
+        wait_until(lambda: f.read_bytes().count(b".example.net") == 6, 5, "what waited is written")
     assert audit(net, state, "verify").status == 0
 
 
@@ -326,8 +326,9 @@ def test_e8_required_refuses_while_the_lock_is_held_and_recovers(net):
     with net.inside("--audit", "required", allow=[HOST], state=state) as sb:
         ask = f"s, st, h, b = connect('{HOST}:80'); s.close(); result = st"
         assert sb.py(ask) == 200
+        sb.wait_audit(lambda r: r["event"] == "end")
         fd = os.open(pathlib.Path(log_of(net, state)).parent / "audit.lock", os.O_RDWR)
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_EX)
         assert sb.py(ask) == 503
         os.close(fd)
         assert sb.py(ask) == 200
@@ -339,6 +340,7 @@ def test_e8_required_and_the_file_removed_or_its_directory_closed(net):
     with net.inside("--audit", "required", allow=[HOST], state=state) as sb:
         ask = f"s, st, h, b = connect('{HOST}:80'); s.close(); result = st"
         assert sb.py(ask) == 200
+        sb.wait_audit(lambda r: r["event"] == "end")	# the last that is written unasked
         f = pathlib.Path(log_of(net, state))
         f.unlink()
         if not IS_ROOT or net.uid != 0:
@@ -388,6 +390,7 @@ def test_rotation_by_a_locked_monitor_and_follow_across_it(net):
     state = state_dir(net)
     with net.inside("--name", "box", allow=[HOST], state=state) as sb:
         sb.py("result = refused('first.example.net:443')")
+        sb.wait_audit(lambda r: r.get("host") == "first.example.net")
         f = pathlib.Path(log_of(net, state))
         whole = lines_of(f)
         with f.open("r+b") as out:	# a full file: a hole, then the last record again
@@ -399,15 +402,14 @@ def test_rotation_by_a_locked_monitor_and_follow_across_it(net):
             os.set_blocking(reader.p.stdout.fileno(), False)
             sb.py("result = refused('second.example.net:443')")
             sb.py("result = refused('third.example.net:443')")
-            end = time.monotonic() + 5	# the record follows the answer
-            while b"third.example.net" not in f.read_bytes():
-                assert time.monotonic() < end
+            # the record follows the answer
+            wait_until(lambda: b"third.example.net" in f.read_bytes() and f.read_bytes()[-1:] == b"\n", 5)
             new = [json.loads(x) for x in lines_of(f)]
             assert new[0]["event"] == "rotate" and new[0]["file"] == "audit.jsonl.1", new
             assert new[0]["prev"] == json.loads(whole[-1])["hash"]
             assert [x["host"] for x in verdicts(new)] == ["second.example.net", "third.example.net"]
             assert (f.parent / "audit.jsonl.1").stat().st_size >= 16 << 20
-            seen, end = b"", time.monotonic() + 10
+            seen, end = b"", time.monotonic() + 60
             while b"third.example.net" not in seen:
                 assert time.monotonic() < end, seen
                 select.select([reader.p.stdout], [], [], 1)
@@ -424,7 +426,7 @@ def test_syslog_gets_structured_data_and_recovers(net):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         s.bind(str(at))
         os.chmod(at, 0o666)
-        s.settimeout(10)
+        s.settimeout(60)
         return s
     r = net.run("--audit", "syslog", "--audit", "required", "--", "true")
     assert r.status == 125 and "/dev/log" in r.errtext and "fix:" in r.errtext, r
@@ -536,7 +538,7 @@ def test_the_journal_gets_fields(net):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(str(d / "socket"))
     os.chmod(d / "socket", 0o666)
-    s.settimeout(10)
+    s.settimeout(60)
     try:
         net.run("--audit", "journal", "--", "true").ok()
         fields = dict(x.split("=", 1) for x in s.recv(65536).decode("ascii").splitlines())
@@ -562,7 +564,7 @@ def test_follow_goes_on_when_the_log_is_emptied_replaced_or_spoilt(net):
         nonlocal n
         n += 1
         put(b'{"v":1,"ts":"2999-01-01T00:00:00.000000Z","event":"n%d"}\n' % n)
-        assert select.select([p.p.stdout], [], [], 10)[0], f"record {n} is not shown"
+        assert select.select([p.p.stdout], [], [], 60)[0], f"record {n} is not shown"
         assert json.loads(p.readline())["event"] == f"n{n}"
 
     with net.spawn("audit", "--follow", "--json", "--since", "1w", state=state) as p:

@@ -39,7 +39,7 @@ def test_c_curl(net, scheme, name):
     r = quick(net, "curl", "-sS", f"{scheme}://{A}/x")
     assert r.ok().text == f"{name} /x\n", r
     r = quick(net, "curl", "-sS", "-f", f"{scheme}://{D}/x")
-    assert r.status in (22, 56) and "403" in r.errtext and r.took < 5, r
+    assert r.status in (22, 56) and "403" in r.errtext and r.took < 20, r
     assert net.denied.count == net.dtls.count == 0
 
 
@@ -67,7 +67,7 @@ def test_c_wget(net, scheme, name):
     r = quick(net, "wget", "-q", "-O", "-", f"{scheme}://{A}/x")
     assert r.ok().text == f"{name} /x\n", r
     r = quick(net, "wget", "-nv", "-O", "-", "--tries=1", f"{scheme}://{D}/x")
-    assert r.status in (4, 8) and r.took < 5, r
+    assert r.status in (4, 8) and r.took < 20, r
     assert "403" in r.errtext or "Forbidden" in r.errtext, r
 
 
@@ -101,7 +101,7 @@ def test_c_git_https(repo):
     r = quick(repo, "sh", "-c", f"git clone -q https://{A}/r.git c && cat c/f")
     assert r.ok().text == "hello\n", r
     r = quick(repo, "git", "clone", "-q", f"https://{D}/r.git", "d")
-    assert r.status == 128 and "403" in r.errtext and r.took < 5, r
+    assert r.status == 128 and "403" in r.errtext and r.took < 20, r
 
 
 def wheel(name="weirtestpkg", version="1.0"):
@@ -151,7 +151,7 @@ def test_c_pip_from_a_local_index_with_a_redirect_to_a_second_host(index):
 @pytest.mark.clients
 def test_c_pip_fails_fast_when_the_second_host_is_denied(index):
     r = quick(index, *PIP, allow=[A], env={"PIP_CONFIG_FILE": "/dev/null"})
-    assert r.status != 0 and "files.example.com" in r.errtext and r.took < 20, r
+    assert r.status != 0 and "files.example.com" in r.errtext and r.took < 60, r
 
 
 def test_c_python_urllib(net):
@@ -162,7 +162,7 @@ def test_c_python_urllib(net):
               f"https://{D}/4")
     lines = r.ok().text.splitlines()
     assert lines[:2] == ["allowed /1", "secure /2"], r
-    assert "403" in lines[2] and "403" in lines[3] and r.took < 10, r
+    assert "403" in lines[2] and "403" in lines[3] and r.took < 25, r
 
 
 NODE = r"""

@@ -31,7 +31,7 @@ def fetched(net, r, lines=4):
     assert len(got) == lines and got[:2] == ["allowed /1", "secure /2"], r
     for line in got[2:]:
         assert "403" in line or "Forbidden" in line, got
-    assert r.took < 30, r
+    assert r.took < 100, r
     assert net.denied.count == net.dtls.count == 0
 
 
@@ -254,7 +254,7 @@ def serve(net, argv, port, cwd):
 
 def chained(net, chain, *argv):
     return net.run("--route", "proxy", "-r", chain, "--", "proxychains4", "-f", chain, *argv,
-                   allow=["db.lab.example:6379,5432 private"], env={"PGCONNECT_TIMEOUT": "10"})
+                   allow=["db.lab.example:6379,5432 private"], env={"PGCONNECT_TIMEOUT": "60"})
 
 
 def test_c_redis_cli_over_socks(net, chain):
@@ -266,7 +266,7 @@ def test_c_redis_cli_over_socks(net, chain):
         assert r.ok().text == "x" * 3000000 + "\n"
         t = time.monotonic()
         r = chained(net, chain, "redis-cli", "-h", "other.lab.example", "ping")
-        assert r.status != 0 and "PONG" not in r.text and time.monotonic() - t < 5, r
+        assert r.status != 0 and "PONG" not in r.text and time.monotonic() - t < 25, r
         assert "other.lab.example:6379" in r.errtext, r
     finally:
         p.terminate()

@@ -294,7 +294,7 @@ def straight(world, conns):
     exec(READ, names)
     for conn in conns:
         s = world.make("host", socket.AF_INET, socket.SOCK_STREAM)
-        s.settimeout(20)
+        s.settimeout(100)
         s.connect((ADDR, PORT))
         for data, is_head, is_upgrade in conn:
             s.sendall(data)

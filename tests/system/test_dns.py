@@ -9,6 +9,7 @@ import pytest
 from origins import dns as dns_mod
 from origins import tcp as tcp_mod
 from origins.dns import A, AAAA, DROP, NXDOMAIN, REFUSED, SERVFAIL
+from world import quick
 
 HOST = "allowed.example.org"
 WEB, WEB2 = "93.184.216.34", "93.184.216.35"
@@ -61,10 +62,9 @@ result = st, h.get("proxy-status", ""), rest.decode(), time.monotonic() - t
                                         ({A: SERVFAIL, AAAA: []}, "SERVFAIL")])
 def test_a_name_that_does_not_resolve_is_502_with_the_rcode_at_once(net, value, word):
     with net.inside(allow=[".example.org:80"]) as sb:
-        st, status, body, took = sb.py(GET, a=name(net, value))
+        st, status, body, _ = quick(2, lambda: sb.py(GET, a=name(net, value)))
     assert st == 502 and word in body.split("\n")[0], (st, body)
     assert f'error=dns_error; rcode="{word}"; details="dns_error"' in status, status
-    assert took < 2, took
 
 
 def test_a_name_without_an_address_is_502_without_an_rcode(net):
@@ -77,7 +77,7 @@ def test_no_answer_is_504(net):
     with net.inside(allow=[".example.org:80"], test=True, env={"WEIR_TEST_CLOCK": "5"}) as sb:
         st, status, body, took = sb.py(GET, a=name(net, DROP))
         assert st == 504 and "error=dns_timeout" in status, (st, status, body)
-        assert 1.2 < took < 5, took
+        assert 1.2 < took < 20, took
         done = sb.close()
     assert [r["reason"] for r in done.audit if r["event"] == "end"] == ["dns_timeout"]
 
@@ -87,18 +87,19 @@ def test_a_second_server_answers_for_one_that_is_dead(net, dead):
     """one that drops every packet, one whose machine says that nothing listens"""
     resolv(net, f"nameserver {dead}\nnameserver 10.77.0.2\n")
     with net.inside(allow=[".example.org:80"]) as sb:
-        st, _, body, took = sb.py(GET, a=name(net, [WEB]))
+        st, _, body, _ = quick(1 if dead == "10.77.0.1" else 4, lambda: sb.py(GET, a=name(net, [WEB])))
     assert st == 200 and body.endswith("allowed /x\n"), (st, body)
-    assert took < (1 if dead == "10.77.0.1" else 4), took
 
 
 def test_a_second_server_answers_for_one_that_fails(net):
-    n = name(net, [WEB])
-    net.dns2.set(n, SERVFAIL)
+    def one():
+        n = name(net, [WEB])
+        net.dns2.set(n, SERVFAIL)
+        return sb.py(GET, a=n)
     resolv(net, "nameserver 93.184.216.41\nnameserver 10.77.0.2\n")
     with net.inside(allow=[".example.org:80"]) as sb:
-        st, _, body, took = sb.py(GET, a=n)
-    assert st == 200 and took < 1, (st, body, took)
+        st, _, body, _ = quick(1, one)
+    assert st == 200, (st, body)
 
 
 def test_a_truncated_answer_is_asked_for_over_tcp(net):
@@ -111,17 +112,18 @@ def test_a_truncated_answer_is_asked_for_over_tcp(net):
 
 
 def test_an_answer_serves_until_its_ttl_is_over(net):
-    n, at = name(net, [WEB]), net.dns.mark()
-    net.dns.ttl = 2
+    n, short, at = name(net, [WEB]), name(net, [WEB]), net.dns.mark()
     try:
         with net.inside(allow=[".example.org:80"]) as sb:
-            for _ in range(5):
+            for _ in range(5):	# within a minute
                 assert sb.py(GET, a=n)[0] == 200
             assert net.dns.names(at).count(n) == 2, "one query a family"
-            net.dns.set(n, [WEB2])
+            net.dns.ttl = 2
+            assert sb.py(GET, a=short)[2].endswith("allowed /x\n")
+            net.dns.set(short, [WEB2])
             time.sleep(2.1)
-            assert sb.py(GET, a=n)[2].endswith("other /x\n")
-            assert net.dns.names(at).count(n) == 4
+            assert sb.py(GET, a=short)[2].endswith("other /x\n")
+            assert net.dns.names(at).count(short) == 4
     finally:
         net.dns.ttl = 60
 
@@ -139,8 +141,8 @@ def test_a_server_that_never_answers_for_ipv6_delays_nothing(net):
     with net.inside(allow=[".example.org:80"]) as sb:
         assert sb.py(GET, a=HOST)[0] == 200
         for value in ({A: [WEB], AAAA: DROP}, {A: [WEB], AAAA: SERVFAIL}):
-            st, _, body, took = sb.py(GET, a=name(net, value))
-            assert st == 200 and took < 0.3, (value, st, body, took)
+            st, _, body, _ = quick(0.3, lambda v=value: sb.py(GET, a=name(net, v)), 10)
+            assert st == 200, (value, st, body)
 
 
 def test_resolv_conf_is_followed(net):
@@ -163,7 +165,7 @@ def test_new_servers_wait_for_queries_under_way_but_not_for_ever(net):
         net.dns.wait(stuck)
         resolv(net, "nameserver 93.184.216.41\n")
         st, _, body, took = sb.py(GET, a=n)
-        assert st == 200 and body.endswith("other /x\n") and took < 8, (st, body, took)
+        assert st == 200 and body.endswith("other /x\n") and took < 20, (st, body, took)
 
 
 def test_queries_under_way_end_with_the_server_they_were_sent_to(net):

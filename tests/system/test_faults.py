@@ -41,7 +41,7 @@ class Launch:
         r = self.world.spawn("run", "--", SHELL, "-c", WHO, state=self.state, cwd=self.cwd,
                              prefix=["strace", "-f", "-qq", *options, "-o", self.out])
         try:
-            out, err = r.p.communicate(timeout=30)
+            out, err = r.p.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             for pid, _, _ in self.world.leftovers():
                 os.kill(pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ import pytest
 
 from origins.http import SENT, early
 from origins.tcp import pattern
-from world import need, verdicts
+from world import need, verdicts, wait_until
 
 ALLOW = ["allowed.example.org", "other.example.org"]
 
@@ -293,14 +293,14 @@ def test_h13_a_head_that_does_not_come_is_408_after_10_s(sb):
         st, h, b = read_head(s); b += read_all(s)
         result = time.monotonic() - t, st, b
     """)
-    assert st == 408 and 9 < took < 14 and body.count(b"\n") == 3, (took, st, body)
+    assert st == 408 and 9 < took < 30 and body.count(b"\n") == 3, (took, st, body)
 
 
 def test_h13_slow_loris_is_408_too(sb):
     took, st = sb.py("""
         s = proxy(); t = time.monotonic(); s.settimeout(0.5); st = None
         s.sendall(b"GET http://allowed.example.org/ HTTP/1.1\\r\\n")
-        while st is None and time.monotonic() - t < 20:
+        while st is None and time.monotonic() - t < 40:
             try:
                 s.sendall(b"X: a\\r\\n")
                 st = read_head(s)[0]
@@ -310,7 +310,7 @@ def test_h13_slow_loris_is_408_too(sb):
                 st = 0
         result = time.monotonic() - t, st
     """)
-    assert st in (408, 0) and 9 < took < 15, (took, st)
+    assert st in (408, 0) and 9 < took < 30, (took, st)
 
 
 def test_h13_one_byte_at_a_time_is_still_one_request(sb, web):
@@ -336,7 +336,7 @@ def test_h13_the_connection_limit_answers_503_with_retry_after(web):
             b += read_all(s5)
             for s, _ in held: s.close()
             ok = 0
-            end = time.monotonic() + 10
+            end = time.monotonic() + 60
             while ok != 200 and time.monotonic() < end:
                 x, ok, _, _ = connect("allowed.example.org:80"); x.close()
             result = [c[1] for c in held], st, h, b, ok
@@ -409,7 +409,7 @@ def test_h5_a_broken_chunk_never_becomes_another_request(sb, web, chunk):
     d = req("http://allowed.example.org/1", "POST", "Transfer-Encoding: chunked") + chunk + \
         req("http://other.example.org/evil")
     got = sb.py("""
-        s = proxy(timeout=15); s.sendall(d)
+        s = proxy(timeout=60); s.sendall(d)
         try:
             s.shutdown(socket.SHUT_WR)
         except OSError:
@@ -705,7 +705,10 @@ def test_the_end_record_counts_requests_and_bytes(web):
         d = b"".join(req(f"http://allowed.example.org/{i}") for i in range(4)) + \
             req("http://allowed.example.org/4", "GET", "Connection: close")
         s.py("s = proxy(); s.sendall(d); result = read_all(s)", d=d)
-        end = s.wait_audit(lambda r: r["event"] == "end" and r.get("host"))
+        def ends():
+            return [r for r in s.audit if r["event"] == "end" and r.get("host")]
+        wait_until(lambda: sum(r["requests"] for r in ends()) >= 5, 10, "the end of five requests")
+        end = ends()
         assert sum(r["requests"] for r in end) == 5, json.dumps(s.audit, indent=1)
         assert end[0]["up"] > 0 and end[0]["down"] > 0
 

@@ -72,9 +72,9 @@ def test_profiles_open_several_terminals_with_size_and_exit_status(w):
             t.until(rb"\(weir\) ")
             t.write(b"stty size; echo proxy ${HTTPS_PROXY-none}\r")
             t.until(rb"30 90\r\nproxy " + route + rb"\r\n")
-        a.resize(120, 40)
-        a.write(b"stty size; touch /tmp/of-a\r")
-        a.until(rb"40 120\r\n")
+        a.resized(120, 40)
+        a.write(b"touch /tmp/of-a && echo ma''de\r")
+        a.until(rb"\rmade\r\n")
         b.write(b"stty size; ls /tmp/of-a\r")
         b.until(rb"30 90\r\n.*No such file")
         a.write(b"exit 3\r")
@@ -101,6 +101,7 @@ def test_shell_integration_of_a_server_needs_the_line_of_the_page(w):
         assert ended(t) == 0
     with Ide(w, [*argv[:1], "run", "--", "bash", "--init-file",
                  f"{w.home}/{SERVER}/shellIntegration-bash.sh"]) as t:
+        t.until(rb"\$ ")
         t.write(b"echo none\r")
         t.until(rb"\rnone\r\n")
         assert b"\x1b]633" not in t.got
@@ -125,7 +126,7 @@ def test_task_of_the_page_runs_make_without_network(w):
     w.write(f"{cwd}/Makefile", "test:\n\t@echo $${HTTPS_PROXY-no proxy}; exit 4\n")
     need("make", "make")
     r = subprocess.run(w.enter(cwd) + [task["command"], *task["args"]], capture_output=True,
-                       env=w.env(f"{w.home}/.local/state"), check=False, timeout=30)
+                       env=w.env(f"{w.home}/.local/state"), check=False, timeout=100)
     assert b"no proxy" in r.stdout and r.returncode == 2, r
     assert b"Error 4" in r.stderr, r
 
@@ -135,7 +136,7 @@ def attach(w, port):
     body = json.dumps({"seq": 1, "type": "request", "command": "initialize",
                        "arguments": {"adapterID": "test"}}).encode()
     s = w.make("host", socket.AF_INET, socket.SOCK_STREAM)
-    s.settimeout(5)
+    s.settimeout(60)
     got = b""
     try:
         s.connect(("127.0.0.1", port))
@@ -167,6 +168,7 @@ def test_debugger_is_reached_on_the_port_that_is_published(w):
         t.write(BLOCKS["text debuggee"].strip().encode() + b"\r")
         wait_until(lambda: attach(w, port), 30, "the debugger's answer")
         t.write(b"\x03")
+        t.until(rb"\(weir\) ")
         t.write(b"exit 0\r")
         ended(t)
     w.assert_clean()

@@ -40,11 +40,11 @@ def j(net):
     with kernels.client(net) as client:
         yield client
         client.p.stdin.close()
-        client.p.wait(20)
+        client.p.wait(60)
     net.assert_clean()
 
 
-def ok(j, code, wait=60):
+def ok(j, code, wait=120):
     """Run a cell; what it printed"""
     status, text, last = j.py("result = k.run(cell, wait)", cell=code, wait=wait, timeout=wait + 20)
     assert status == "ok", f"{text}\n{last}"
@@ -89,7 +89,7 @@ def test_stdin_comms_and_much_output(net, j):
     begin(j)
     assert j.py("""
         s = k.send("print('hello ' + input('who? '))", allow_stdin=True)
-        q = k.c.get_stdin_msg(timeout=30)
+        q = k.c.get_stdin_msg(timeout=120)
         k.c.input("weir")
         result = q["content"]["prompt"], k.outcome(s)
     """) == ("who? ", ("ok", "hello weir\n", ""))
@@ -103,7 +103,7 @@ def test_stdin_comms_and_much_output(net, j):
         comm('comm_open', target_name='t', data={})
         comm('comm_msg', data={'n': 7})
         while True:
-            m = k.c.get_iopub_msg(timeout=30)
+            m = k.c.get_iopub_msg(timeout=120)
             if m['msg_type'] == 'comm_msg':
                 break
         result = m['content']['data']
@@ -311,7 +311,7 @@ def test_the_example_provisioner_starts_any_kernelspec_in_a_sandbox(net):
         assert j.py("result = k.m.provisioner.sandbox['id']") != told["id"]
         j.py("k.end()")
         j.p.stdin.close()
-        j.p.wait(20)
+        j.p.wait(60)
     net.assert_clean()
 
 

@@ -73,7 +73,7 @@ def start(world, name, path, **kw):
 
 def said(world, port):
     s = world.make("host", socket.AF_INET, socket.SOCK_STREAM)
-    s.settimeout(10)
+    s.settimeout(60)
     try:
         s.connect(("127.0.0.1", port))
         return s.recv(100).decode()

@@ -46,7 +46,7 @@ def gone(world, sb, procs, ns, mounts, sockets):
     world.assert_clean()
     wait_until(lambda: not namespaces_alive(ns, world.uid), 10, "the end of every namespace")
     assert world.mounts() == mounts
-    assert world.unix_sockets() == sockets
+    wait_until(lambda: world.unix_sockets() == sockets, 10, "the end of every socket")
     assert sb.p.poll() is not None
 
 
@@ -62,7 +62,7 @@ def test_a10_kill_9_of_any_process_leaves_nothing(net, role, when):
         procs = sb.procs()
         ns = procs.namespaces() - own
         os.kill(getattr(procs, role), signal.SIGKILL)
-        status = sb.p.wait(20)
+        status = sb.p.wait(60)
         gone(net, sb, procs, ns, mounts, sockets)
         if role == "monitor":
             assert status == -signal.SIGKILL
@@ -119,7 +119,7 @@ def test_a10_kill_9_at_start_leaves_nothing(net, role):
         if role == "worker":	# replaced: the sandbox goes on
             wait_until(lambda: Procs(r.pid).worker not in (None, pid), 10, "a new worker")
             os.kill(r.pid, signal.SIGTERM)
-        r.p.wait(20)
+        r.p.wait(60)
     net.assert_clean()
     assert net.mounts() == mounts
 
@@ -131,7 +131,7 @@ def test_a10_kill_9_of_monitor_and_nursery_leaves_at_most_one_stale_entry(net):
         procs = sb.procs()
         for p in (procs.monitor, procs.nursery):
             os.kill(p, signal.SIGKILL)
-        sb.p.wait(20)
+        sb.p.wait(60)
         wait_until(lambda: not any(alive(p) for p in procs.all()), 10, "the end of all")
     rt = net.path(net.runtime) / "weir"
     assert not rt.exists() or len(os.listdir(rt)) <= 1
@@ -156,7 +156,7 @@ def test_a10_kill_9_of_any_two_at_once_leaves_nothing(net, pair, when):
         for pid in victims:
             with contextlib.suppress(ProcessLookupError):	# the first took it along
                 os.kill(pid, signal.SIGKILL)
-        status = sb.p.wait(20)
+        status = sb.p.wait(60)
         wait_until(lambda: not any(alive(p) for p in procs.all()), 10, "the end of all")
         assert status != 0
     if pair == ("monitor", "nursery"):	# the one stale entry that the next command removes
@@ -175,7 +175,7 @@ def test_a10_kill_9_of_the_monitor_ends_stopped_processes_too(net, role):
         ns = procs.namespaces() - own
         os.kill(getattr(procs, role), signal.SIGSTOP)
         os.kill(procs.monitor, signal.SIGKILL)
-        sb.p.wait(20)
+        sb.p.wait(60)
         wait_until(lambda: not any(alive(p) for p in procs.all() if p != procs.nursery), 10)
         if role == "nursery":	# it holds nothing but the entry's name, and goes when it may run
             os.kill(procs.nursery, signal.SIGCONT)
@@ -204,7 +204,7 @@ def test_d1_a_stopped_command_is_killed_10_s_after_term(net):
         cmd = r.procs().cmd
         wait_until(lambda: stat_of(cmd)["state"] == "T", 10, "the stop")
         os.kill(r.pid, signal.SIGTERM)
-        assert r.p.wait(15) in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+        assert r.p.wait(60) in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
     net.assert_clean()
 
 
@@ -221,13 +221,13 @@ def test_a10_kill_9_a_moment_after_it_began_leaves_nothing(net, role, delay_us):
             if role == "nursery":
                 return kids[1] if len(kids) > 1 else None
             return kids and (kids[0] if role == "shim" else (children(kids[0]) or [None])[0])
-        try:
+        while True:
             pid = wait_until(find, 10, role)
             time.sleep(delay_us / 1e6)
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        assert r.p.wait(20) != 0
+            with contextlib.suppress(ProcessLookupError):	# it was there for a moment only: the next one
+                os.kill(pid, signal.SIGKILL)
+                break
+        assert r.p.wait(60) != 0
     net.assert_clean()
     assert net.mounts() == mounts
 
@@ -262,7 +262,7 @@ def test_d2_a_daemon_ends_with_the_sandbox(net, end):
         assert r.readline() == b"daemon\n"
         if end != "exit":
             os.kill(r.pid, signal.SIGTERM if end == "term" else signal.SIGKILL)
-        assert r.p.wait(10) == {"exit": 6, "term": 143, "kill": -9}[end]
+        assert r.p.wait(60) == {"exit": 6, "term": 143, "kill": -9}[end]
     net.assert_clean()
 
 
@@ -314,7 +314,7 @@ def test_a10_the_fifth_dead_worker_in_a_minute_ends_the_replacing(net):
             os.kill(last, signal.SIGKILL)
             wait_until(lambda p=last: not alive(p), 10)
         got = sb.py("""
-            end = time.monotonic() + 10; result = None
+            end = time.monotonic() + 60; result = None
             while time.monotonic() < end and result != "ECONNREFUSED":
                 result = dial("127.0.0.1", 3128)
         """)
@@ -341,7 +341,7 @@ time.sleep(1000)
         assert r.readline() == b"ready\n"
         os.kill(r.pid, signal.SIGKILL)
         r.p.wait()
-        wait_until(lambda: not net.leftovers(), 5, "the end of everything")
+        wait_until(lambda: not net.leftovers(), 10, "the end of everything")
 
 
 @pytest.mark.lifecycle
@@ -444,7 +444,7 @@ def test_d1_sigpipe_is_natural(net):
         while left:
             left -= len(r.p.stdout.read(min(left, 1 << 20)))
         r.p.stdout.close()
-        assert r.p.wait(20) == 128 + signal.SIGPIPE
+        assert r.p.wait(60) == 128 + signal.SIGPIPE
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
@@ -496,7 +496,7 @@ def test_d1_a_reader_of_status_fd_that_does_not_read_holds_nothing_up(net, block
     os.set_blocking(b, blocking)
     with net.spawn("run", "--status-fd", str(b), "--", "sh", "-c", "echo here; exit 3",
                    pass_fds=[b]) as r:
-        done = r.finish(timeout=10)
+        done = r.finish()
     assert (done.status, done.out, done.err) == (3, b"here\n", b""), done
     assert os.get_blocking(b) == blocking, "the reader's own descriptor was changed"
     os.close(b)
@@ -524,7 +524,7 @@ def test_d1_a_slow_reader_of_status_fd_gets_every_line(net):
 def test_d2_a_stopped_keeper_goes_on(net):
     """It alone hears that the command ended, and the command may stop it"""
     r = net.run("--", PYTHON, "-c", "import os, signal\nfor i in range(50):\n"
-                "    os.kill(os.getppid(), signal.SIGSTOP)\nos._exit(5)", timeout=8)
+                "    os.kill(os.getppid(), signal.SIGSTOP)\nos._exit(5)")
     assert r.status == 5, r
 
 
@@ -566,7 +566,7 @@ os._exit(6)
         cmd = [p for p in descendants(r.pid) if cmdline(p).startswith(PYTHON)]
         wait_until(lambda: not any(alive(p) for p in cmd), 10, "the end of the command")
         os.kill(r.pid, signal.SIGCONT)
-        done = r.finish(timeout=10)
+        done = r.finish()
     assert (done.status, done.err) == (6, b""), done
 
 
@@ -597,7 +597,7 @@ for i in range(50):
         if os.fork() == 0: os._exit(0)      # orphan: goes to pid 1
         os._exit(0)
     os.wait()
-end = time.monotonic() + 10
+end = time.monotonic() + 60
 def zombie(p):
     try: return ') Z ' in open(f'/proc/{p}/stat').read()
     except OSError: return False
@@ -629,14 +629,14 @@ def test_d2_a_command_that_kills_everything_cannot_kill_the_shim(net):
 def test_d2_a_killed_keeper_ends_the_sandbox_with_137(net):
     """kill -9 -1 from inside hits the keeper too: 128+9, never a hang"""
     r = net.run("--", PYTHON, "-c",
-                "import os, time; os.kill(os.getppid(), 9); time.sleep(60)", timeout=20)
+                "import os, time; os.kill(os.getppid(), 9); time.sleep(1000)")
     assert r.status in (137, 1), r
-    r = net.run("--", "sh", "-c", "kill -9 -1; sleep 60", timeout=20)
+    r = net.run("--", "sh", "-c", "kill -9 -1; sleep 1000")
     assert r.status == 137, r
 
 
 def test_d2_children_left_behind_end_with_the_command(net):
-    r = net.run("--", "sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 4", timeout=20)
+    r = net.run("--", "sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 4")
     assert r.status == 4
     net.assert_clean()
 
@@ -656,7 +656,8 @@ def test_d4_1000_launches_in_a_row_leave_nothing(net):
 def launches(net, n):
     mounts, unix = net.mounts(), net.unix_sockets()
     fds = len(os.listdir(f"/proc/{net.pid}/fd"))
-    p = net.sh(f"i=0; while [ $i -lt {n} ]; do {BIN} run -- true || exit 9; i=$((i+1)); done") \
+    p = net.sh(f"i=0; while [ $i -lt {n} ]; do {BIN} run -- true || exit 9; i=$((i+1)); done",
+               timeout=100) \
         if n <= 100 else many(net, n)
     assert p.returncode == 0, p.stderr[-2000:]
     net.assert_clean()
@@ -667,7 +668,8 @@ def launches(net, n):
 
 def many(net, n):
     for _ in range(n // 100):
-        p = net.sh(f"i=0; while [ $i -lt 100 ]; do {BIN} run -- true || exit 9; i=$((i+1)); done")
+        p = net.sh(f"i=0; while [ $i -lt 100 ]; do {BIN} run -- true || exit 9; i=$((i+1)); done",
+                   timeout=100)
         if p.returncode:
             break
     return p

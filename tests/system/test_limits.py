@@ -5,11 +5,13 @@ import os
 import pathlib
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 
 from origins import tcp as tcp_mod
+from test_live import control
 from world import IS_ROOT, wait_until, watching
 
 HOST, HOLE = "allowed.example.org", "blackhole.example.org"
@@ -27,6 +29,13 @@ def net(world):
 
 def limits(done):
     return done.audit[-1].get("limits", {})
+
+
+def counted(net, sb, word, n=1):
+    """Wait until the monitor has heard of it: the worker tells its counts once a second"""
+    entry = sb.wait_audit(lambda r: r["event"] == "start")[0]["sandbox"]
+    wait_until(lambda: control(net, entry, {"v": 1, "verb": "stats"})[0]["limits"].get(word) == n, 10,
+               f"{word} counted {n} times")
 
 
 def fast(net, *args, **kw):
@@ -52,9 +61,9 @@ def test_a_head_that_is_not_complete_in_time_is_408(net, pieces, gap):
             st, h, body = read_head(s); took = time.monotonic() - t; s.close()
             result = st, took
         """, pieces=pieces, gap=gap)
-        time.sleep(1.2)
+        counted(net, sb, "head_timeout")
         done = sb.close()
-    assert st == 408 and 0.9 < took < 6, (st, took)
+    assert st == 408 and 0.9 < took < 20, (st, took)
     assert limits(done)["head_timeout"] == 1, done.audit[-1]
     assert [r["reason"] for r in done.audit if r.get("verdict") == "deny"] == ["head_timeout"]
 
@@ -68,9 +77,9 @@ def test_a_silent_connection_is_closed_silently_when_it_idles(net, first):
             t = time.monotonic(); d = read_all(s); took = time.monotonic() - t; s.close()
             result = d, took
         """, first=first)
-        time.sleep(1.2)
+        counted(net, sb, "idle")
         done = sb.close()
-    assert (got if not first else b"") == b"" and 5 < took < 9, (got, took)
+    assert (got if not first else b"") == b"" and 5 < took < 25, (got, took)
     assert limits(done) == {"idle": 1}, done.audit[-1]
 
 
@@ -81,20 +90,20 @@ def test_a_dial_that_nobody_answers_is_504(net, request_):
         st, h, body, took = sb.py("""
             t = time.monotonic(); st, h, body = talk(data); result = st, h, body, time.monotonic() - t
         """, data=request_)
-        time.sleep(1.2)
+        counted(net, sb, "connect_timeout")
         done = sb.close()
-    assert st == 504 and "error=connection_timeout" in h["proxy-status"] and 2 < took < 6, (st, h, took)
+    assert st == 504 and "error=connection_timeout" in h["proxy-status"] and 2 < took < 20, (st, h, took)
     assert b"allowed by" in body.split(b"\n")[1], body
     assert limits(done)["connect_timeout"] == 1
 
 
 def test_an_idle_tunnel_is_cut_only_when_the_policy_says_so(net):
-    p = net.write(f"{net.home}/idle.policy", "limit idle 1\n")
+    p = net.write(f"{net.home}/idle.policy", "limit idle 3\n")
     script = """
         s, st, h, rest = connect("allowed.example.org:7")
         t = time.monotonic()
         for i in range(4):
-            s.sendall(b"x"); s.recv(1); time.sleep(0.5)
+            s.sendall(b"x"); s.recv(1); time.sleep(1)
         try:
             d = s.recv(1)
         except OSError as e:
@@ -103,44 +112,58 @@ def test_an_idle_tunnel_is_cut_only_when_the_policy_says_so(net):
     """
     with net.inside("-p", p, allow=[f"{HOST}:7"]) as sb:
         got, took = sb.py(script)
-        time.sleep(1.2)
+        counted(net, sb, "idle")
         done = sb.close()
-    assert got in ("ECONNRESET", b"") and 2 < took < 5, (got, took)
+    assert got in ("ECONNRESET", b"") and 5.5 < took < 30, (got, took)
     assert limits(done) == {"idle": 1} and \
         [r["reason"] for r in done.audit if r["event"] == "end"] == ["idle"], done.audit
 
 
 def test_b7_what_is_silent_for_minutes_lives_on(net):
-    """a tunnel and an event stream: three seconds are five minutes here; events come one by one"""
+    """a tunnel and an event stream: six seconds are five minutes here; each event is there before the
+    next one is sent"""
+    seen = threading.Semaphore(0)
+
     def events(_o, c, _n):
-        while b"\r\n\r\n" not in c.recv(65536):
-            pass
+        if b"\r\n\r\n" not in c.recv(65536):
+            return
         c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 0\n\n")
-        time.sleep(3)
+        time.sleep(6)
         for i in range(1, 4):
             c.sendall(b"data: %d\n\n" % i)
-            time.sleep(0.4)
-    source = net.listen("93.184.216.34", 82, events)
+            assert seen.acquire(timeout=60)	# pylint: disable=consider-using-with
+
+    def tunnel(_o, c, _n):
+        while d := c.recv(100):
+            for _ in range(d.count(b"x")):
+                seen.release()
+            c.sendall(d)
+    source, back = net.listen("93.184.216.34", 82, events), net.listen("93.184.216.34", 83, tunnel)
     try:
-        with net.inside(allow=[f"{HOST}:82,7"], test=True, env={"WEIR_TEST_CLOCK": "1"}) as sb:
-            got, gaps, alive = sb.py("""
-                t, st, h, r = connect("allowed.example.org:7")
-                s = proxy(); s.sendall(data)
-                st, h, b = read_head(s)
-                while not b.endswith(b"\\n\\n"): b += s.recv(100)
-                got, gaps, since = [b], [], time.monotonic()
+        with net.inside(allow=[f"{HOST}:82,83"], test=True, env={"WEIR_TEST_CLOCK": "2"}) as sb:
+            got, alive = sb.py("""
+                st = 0
+                while st != 200: t, st, h, r = connect("allowed.example.org:83")	# in 0.6 s
+                st = 0
+                while st != 200:
+                    s = proxy(); s.sendall(data)
+                    st, h, b = read_head(s)
+                while not b.endswith(b"\\n\\n"):
+                    d = s.recv(100); assert d, b
+                    b += d
+                got = [b]
                 while True:
                     d = s.recv(100)
                     if not d: break
-                    got.append(d); gaps.append(time.monotonic() - since); since = time.monotonic()
-                t.sendall(b"alive"); result = got, gaps, t.recv(5)
+                    got.append(d); t.sendall(b"x")
+                t.sendall(b"alive"); t.shutdown(1); result = got, read_all(t)
             """, data=f"GET http://{HOST}:82/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             sb.close()
     finally:
         source.close()
-    events = [b"data: %d\n\n" % i for i in range(4)]
-    assert got == events and alive == b"alive", got
-    assert gaps[0] > 2.5 and all(0.2 < g < 1 for g in gaps[1:]), gaps
+        back.close()
+    assert got == [b"data: %d\n\n" % i for i in range(4)] and alive == b"xxxalive", got
+    assert not [e for _, e in source.errors if isinstance(e, AssertionError)]
 
 
 # ---- sizes ----
@@ -154,7 +177,8 @@ def test_a_head_over_64_kib_is_431_terminated_or_not(net, size, want, tail):
     data = head + b"x" * (size - len(head) - 4) + (tail or b"yyyy")
     with net.inside(allow=[f"{HOST}:80"]) as sb:
         st, h, body = sb.py("result = talk(data)", data=data)
-        time.sleep(1.2)
+        if want != 200:
+            counted(net, sb, "head_too_large")
         done = sb.close()
     assert st == want, (st, h, body)
     assert limits(done) == ({} if want == 200 else {"head_too_large": 1})
@@ -169,14 +193,17 @@ def test_over_the_limit_is_503_with_retry_after_and_room_is_used_again(net):
             held = [connect("allowed.example.org:7") for _ in range(10)]
             over = [refused("allowed.example.org:7") for _ in range(5)]
             for s, *_ in held[:3]: s.close()
-            time.sleep(0.3)
+            result = [h[1] for h in held], [(o[0], o[1].get("retry-after"), o[1]["proxy-status"]) for o in over]
+        """)
+        wait_until(lambda: len([r for r in sb.audit if r["event"] == "end"]) == 3, 10, "the end of three")
+        again = sb.py("""
             again = [connect("allowed.example.org:7") for _ in range(3)]
-            result = [h[1] for h in held], [(o[0], o[1].get("retry-after"), o[1]["proxy-status"]) for o in over], [a[1] for a in again]
+            result = [a[1] for a in again]
             for s, *_ in held + again: s.close()
         """)
-        time.sleep(1.2)
+        counted(net, sb, "connection_limit", 5)
         done = sb.close()
-    assert got[0] == [200] * 10 and got[2] == [200] * 3, got
+    assert got[0] == [200] * 10 and again == [200] * 3, (got, again)
     assert all(o[0] == 503 and o[1] and "connection_limit_reached" in o[2] for o in got[1]), got[1]
     assert limits(done)["connection_limit"] == 5, done.audit[-1]
 
@@ -198,8 +225,10 @@ def test_without_a_descriptor_left_the_client_is_told_503(net):
         assert cpu(worker) - before < 0.2, "it spins"
         after = sb.py("""
             for s in held: s.close()
-            time.sleep(0.5)
-            s, st, h, r = connect('allowed.example.org:7'); s.close()
+            end, st = time.monotonic() + 60, 0
+            while st != 200 and time.monotonic() < end:	# until they are closed on the other side too
+                try: s, st, h, r = connect('allowed.example.org:7'); s.close()
+                except ConnectionError: st = 0
             result = st
         """)
     assert got == 120 and after == 200
@@ -227,7 +256,7 @@ def test_b6_simultaneous_connects_all_succeed(net, n):
                 r = s.connect_ex(PROXY)
                 sel.register(s, selectors.EVENT_WRITE); socks.append(s)
             left = n
-            while left and time.monotonic() - since[socks[0]] < 30:
+            while left and time.monotonic() - since[socks[0]] < 120:
                 for key, ev in sel.select(1):
                     s = key.fileobj
                     try:
@@ -242,9 +271,9 @@ def test_b6_simultaneous_connects_all_succeed(net, n):
             for s in socks: s.close()
             took.sort()
             result = len(took), bad[:5], took[int(len(took) * .99) - 1] if took else None
-        """, n=n, timeout=60)
+        """, n=n, timeout=100)
     assert got[0] == n, got
-    assert got[2] < (1 if n < 3000 else 4), f"p99 {got[2]:.3f} s; `make bench` has the real numbers"
+    assert got[2] < (5 if n < 3000 else 20), f"p99 {got[2]:.3f} s; `make bench` has the real numbers"
 
 
 # ---- B4: memory ----
@@ -372,4 +401,4 @@ def test_b5_killed_clients_leave_no_descriptor(net, what, n):
         """, what=what, n=n, timeout=60)
         # pipes of the pool may stay: at most 64 of them, made when first needed
         wait_until(lambda: fds(procs.worker) <= before[0], 10, "the end of the last descriptor")
-        assert (fds(procs.shim), fds(procs.monitor)) == before[1:]
+        wait_until(lambda: (fds(procs.shim), fds(procs.monitor)) == before[1:], 10, "and of the others'")

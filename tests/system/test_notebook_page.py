@@ -70,7 +70,7 @@ class Page:
 
     def close(self):
         self.p.terminate()
-        self.p.wait(20)
+        self.p.wait(60)
         os.close(self.out)
         os.close(self.inp)
 
@@ -109,5 +109,5 @@ def test_a_page_shows_the_refusal_and_then_the_success(fresh):
         if page:
             page.close()
         p.terminate()
-        p.wait(30)
+        p.wait(60)
     w.assert_clean()

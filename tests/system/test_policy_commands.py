@@ -228,7 +228,7 @@ def test_trust_shows_asks_on_the_terminal_and_counts(user):
     argv = user.world.enter(user.project) + ["/srv/weir", "trust"]
     env = user.world.env(user.state, **user.env)
     for answer, trusted in (("", False), ("y", False), ("yes", True)):
-        p = pexpect.spawn(argv[0], argv[1:], env=env, timeout=20, encoding="utf-8")
+        p = pexpect.spawn(argv[0], argv[1:], env=env, timeout=80, encoding="utf-8")
         p.expect_exact("allow a.example.org")
         p.expect_exact("type yes:")
         p.sendline(answer)

@@ -62,7 +62,7 @@ def test_server_of_the_page_is_reached_on_its_port(net, port, text):
     def answers():
         s = net.make("host", socket.AF_INET, socket.SOCK_STREAM)
         try:
-            s.settimeout(10)
+            s.settimeout(60)
             s.connect(("127.0.0.1", port))
             s.sendall(b"GET /api HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
             return s.recv(100).startswith(b"HTTP/1.1 200")
@@ -74,7 +74,7 @@ def test_server_of_the_page_is_reached_on_its_port(net, port, text):
         wait_until(answers, 60, "the server's answer")
     finally:
         p.terminate()
-        p.wait(30)
+        p.wait(60)
     net.assert_clean()
 
 
@@ -95,7 +95,7 @@ def test_an_agent_runs_a_hundred_commands_answers_a_question_and_reads_the_audit
     lines += ["head -c 300000 /dev/zero | tr '\\0' x", "kill -9 $$"]
     net.write(f"{cwd}/commands", "\n".join(lines) + "\n")
     r = net.sh(f"{PYTHON} {EXAMPLES}/agent.py a1 --answer data.example.org --preset none --ask '*' "
-               "< commands", cwd=cwd, env={"XDG_STATE_HOME": state})
+               "< commands", cwd=cwd, env={"XDG_STATE_HOME": state}, timeout=100)
     assert r.returncode == 0, r.stderr.decode()
     out = [json.loads(x) for x in r.stdout.splitlines()]
     done, summary = out[:-1], out[-1]

@@ -10,7 +10,7 @@ import termios
 import pytest
 
 from terminals import Terminal
-from world import BIN, need, wait_until
+from world import BIN, cmdline, descendants, need, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +133,15 @@ class NodePty:
     def resize(self, cols, rows):
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
+    def resized(self, cols, rows):
+        """Wait until the terminal inside has the new size too: a signal tells weir of it"""
+        self.resize(cols, rows)
+
+        def told():
+            self.write(b"stty size\r")
+            return self.until(rb"(\d+ \d+)\r\n")[1] == b"%d %d" % (rows, cols)
+        wait_until(told, 10, f"{rows} rows of {cols} columns")
+
     def write(self, data):
         os.write(self.fd, data)
 
@@ -174,11 +183,10 @@ def test_spawned_as_node_pty_does_it_with_shell_integration(w):
         t.until(rb"\(weir\) .{0,8}\x1b\]633;A\x07\$ \x1b\]633;B\x07")
         t.write(b"echo h\xc3\xa4llo\r")
         t.until(rb"\x1b\]633;E;echo h\xc3\xa4llo\x07\x1b\]633;C\x07h\xc3\xa4llo\r\n")
-        t.resize(132, 50)
-        t.write(b"stty size\r")
-        t.until(rb"50 132\r\n")
+        t.resized(132, 50)
         t.write(b"sleep 100\r")
-        t.until(rb"633;C\x07")
+        t.until(rb"633;E;sleep 100\x07\x1b\]633;C\x07")
+        wait_until(lambda: any(cmdline(p) == "sleep 100" for p in descendants(t.pid)), 10, "sleep")
         t.write(b"\x03")
         t.until(rb"\^C")
         t.write(b"exit 6\r")

@@ -8,7 +8,7 @@ import pytest
 
 from origins.tcp import answer_after_eof, both_ways, check_pattern, echo, reset, send_pattern, \
     sink, source
-from world import PYTHON, need, verdicts
+from world import PYTHON, need, wait_until
 
 HOST = "allowed.example.org"
 HELP = '''
@@ -126,10 +126,10 @@ def test_a5_a6_a7_each_refusal_has_its_code_and_one_record(world, sb, what, host
         """, host=host, port=port)
         tries = {t for t in cap.seen() if t[0] == "tcp"}
     assert got == (code, b""), got
-    new = sb.audit[before:]
-    last = verdicts(new) if code != 5 and reason != "dns_error" else \
-        [r for r in sb.wait_audit(lambda r: r.get("reason") == reason)]
-    assert last and last[-1]["proto"] == "socks5", new
+    judged = code != 5 and reason != "dns_error"
+    last = wait_until(lambda: [r for r in sb.audit[before:] if (r.get("verdict") if judged else
+                                                                r.get("reason") == reason)], 10, "its record")
+    assert last[-1]["proto"] == "socks5", last
     if reason:
         assert last[-1]["reason"] == reason, last
     assert all(" " <= ch <= "~" for ch in last[-1].get("host") or ""), last
@@ -297,7 +297,6 @@ def test_b5_descriptors_before_are_descriptors_after(world, origin):
                 s, m, code = socks("allowed.example.org", port); s.close()
             result = 0
         """, port=o.port)
-        from world import wait_until
         wait_until(lambda: len(os.listdir(f"/proc/{w}/fd")) <= before, 15, "the closing")
         assert s.procs().worker == w
 

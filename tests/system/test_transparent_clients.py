@@ -53,15 +53,15 @@ def test_c_transparent_wget(net):
     need("wget", "wget")
     good(net, "sh", "-c", f"wget -q -O - {U1} {U2}")
     r = run(net, "wget", "-nv", "-O", "-", "--tries=1", UD)
-    assert r.status == 4 and r.took < 5 and "resolve" in r.errtext, r
+    assert r.status == 4 and r.took < 20 and "resolve" in r.errtext, r
 
 
 def test_c_transparent_curl_h2_and_ipv6_flags(net):
     good(net, "sh", "-c", f"curl -sS -4 {U1}; curl -sS --http2 {U2}")
-    r = run(net, "curl", "-sS", "-m", "5", "-6", U1)
-    assert r.status in (6, 7) and r.took < 4, r
+    r = run(net, "curl", "-sS", "-m", "60", "-6", U1)
+    assert r.status in (6, 7) and r.took < 20, r
     r = run(net, "curl", "-sS", UD)
-    assert r.status == 6 and r.took < 4 and f"{D} is not allowed" in r.errtext, r
+    assert r.status == 6 and r.took < 20 and f"{D} is not allowed" in r.errtext, r
 
 
 PYTHONS = {
@@ -81,7 +81,7 @@ def test_c_transparent_python_libraries(net, library):
     code = PYTHONS[library] + "\nimport sys\nfor u in sys.argv[1:]: print(get(u).strip())\n"
     good(net, PYTHON, "-c", code, U1, U2)
     r = run(net, PYTHON, "-c", code, UD)
-    assert r.status == 1 and r.took < 10, r
+    assert r.status == 1 and r.took < 40, r
 
 
 def test_c_transparent_node_fetch_http_and_net(net):
@@ -95,7 +95,7 @@ def test_c_transparent_node_fetch_http_and_net(net):
           for await (const d of s) n += d.length; if (n != 100000) process.exit(3);
         }})();""", env={"NODE_EXTRA_CA_CERTS": "/etc/ssl/certs/ca-certificates.crt"})
     r = run(net, node, "-e", f"fetch('{UD}').catch(e => {{ console.log(e.cause.code); }})")
-    assert r.ok().text == "ENOTFOUND\n" and r.took < 6, r
+    assert r.ok().text == "ENOTFOUND\n" and r.took < 25, r
 
 
 JAVA = """
@@ -186,11 +186,11 @@ int main(int c, char **v)	/* registered before it is connected */
 	epoll_ctl(e, EPOLL_CTL_ADD, s, &ev);
 	epoll_wait(e, &ev, 1, 0);
 	if (connect(s, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) return 3;
-	if (epoll_wait(e, &ev, 1, 5000) != 1) return 4;
+	if (epoll_wait(e, &ev, 1, 60000) != 1) return 4;
 	if (getsockopt(s, SOL_SOCKET, SO_ERROR, &error, &n) || error) return 5;
 	ev.events = EPOLLIN;
 	epoll_ctl(e, EPOLL_CTL_MOD, s, &ev);
-	if (write(s, "epoll", 5) != 5 || epoll_wait(e, &ev, 1, 5000) != 1 || read(s, b, 9) != 5) return 6;
+	if (write(s, "epoll", 5) != 5 || epoll_wait(e, &ev, 1, 60000) != 1 || read(s, b, 9) != 5) return 6;
 	return puts(b) < 0;
 }
 """
@@ -292,7 +292,7 @@ def test_c_transparent_nginx_as_an_upstream(net):
 http {{ access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;
 server {{ listen 127.0.0.1:8088; location / {{ proxy_pass http://{A}; }} }} }}""")
     r = run(net, "sh", "-c", f"{nginx} -p . -c n.conf & for i in $(seq 100); do curl -sS --retry 50 --retry-connrefused "
-            f"--retry-delay 0 -m 5 http://127.0.0.1:8088/1 && break; sleep 0.05; done; kill $!; wait", cwd=cwd)
+            f"--retry-delay 0 -m 60 http://127.0.0.1:8088/1 && break; sleep 0.05; done; kill $!; wait", cwd=cwd)
     assert r.text == "allowed /1\n", r
 
 
@@ -321,7 +321,7 @@ def test_c_transparent_ctrl_c_ends_a_client_whose_host_never_answers(net):
             import signal, subprocess
             p = subprocess.Popen(["curl", "-sS", "http://blackhole.example.org/"])
             time.sleep(0.5)
-            t = time.monotonic(); p.send_signal(signal.SIGINT); result = p.wait(), time.monotonic() - t < 1
+            t = time.monotonic(); p.send_signal(signal.SIGINT); result = p.wait(), time.monotonic() - t < 10
         """)
         assert got == (-2, True)
 
@@ -330,7 +330,7 @@ def test_c_transparent_a_nested_bwrap_without_network_stays_offline(net):
     need("bwrap", "bubblewrap")
     net.write(f"{net.home}/nest.policy", "nested yes\n")
     r = net.run("-p", f"{net.home}/nest.policy", *T, "--", "sh", "-c",
-                f"curl -sS {U1}; bwrap --ro-bind / / --dev /dev --proc /proc --unshare-net curl -sS -m 5 {U1}; echo $?",
+                f"curl -sS {U1}; bwrap --ro-bind / / --dev /dev --proc /proc --unshare-net curl -sS -m 60 {U1}; echo $?",
                 allow=[A])
     assert r.ok().text.splitlines()[0] == "allowed /1" and r.text.splitlines()[-1] in ("6", "7"), r
 

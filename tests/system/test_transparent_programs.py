@@ -53,7 +53,7 @@ def test_c_transparent_mysql(net):
         r = run(net, "mariadb", "--no-defaults", "-h", NO, "-u", "tester", "-e", sql, "mysql", allow=[f"{LAB}:3306 private"])
         assert r.status == 1 and "server host" in r.errtext and f"{NO} is not allowed" in r.errtext, r
         r = run(net, "mariadb", "--no-defaults", "-h", LAB, "-u", "tester", "-e", sql, "mysql", allow=[f"{LAB}:5432 private"])
-        assert r.status == 1 and r.took < 5 and f"{LAB}:3306 is not allowed on this port" in r.errtext, r
+        assert r.status == 1 and r.took < 25 and f"{LAB}:3306 is not allowed on this port" in r.errtext, r
     finally:
         stop(p)
 
@@ -107,7 +107,7 @@ def test_c_transparent_apt_get_update_and_download(net):
     assert r.ok().text.count(hashlib.sha256(deb).hexdigest()) == 2, r
     assert {v["proto"] for v in verdicts(r.audit, A)} == {"transparent"}, r.audit
     r = run(net, "sh", "-c", apt.format("bad", "-q update"), cwd=cwd, allow=[A])
-    assert r.took < 20 and f"Could not resolve '{D}'" in r.errtext + r.text, r
+    assert r.took < 80 and f"Could not resolve '{D}'" in r.errtext + r.text, r
 
 
 def build(argv, where, name, text, *libs):
@@ -159,7 +159,7 @@ static void on_event(struct bufferevent *b, short what, void *name)
 int main(int c, char **v)	/* by the resolver of the C library, and by libevent's own */
 {
 	static char *how[] = { "libc", "evdns" };
-	struct timeval most = { 10, 0 };
+	struct timeval most = { 60, 0 };
 	(void)c;
 	base = event_base_new();
 	for (int i = 0; i < 2; i++) {
@@ -184,7 +184,7 @@ def test_c_transparent_libevent_by_either_resolver(net, tmp_path):
     r = run(net, "./m", A, "7001", cwd=cwd)
     assert sorted(r.ok().text.splitlines()) == ["evdns event", "libc event"], r
     r = run(net, "./m", D, "7001", cwd=cwd)
-    assert r.status == 7 and r.took < 8 and "evdns: " in r.text and f"{D} is not allowed" in r.errtext, r
+    assert r.status == 7 and r.took < 60 and "evdns: " in r.text and f"{D} is not allowed" in r.errtext, r
 
 
 ASIO = r"""

@@ -2,6 +2,7 @@
 """A worker that is made to misbehave (A13), and what it could have taken with it.
 build/test/weir alone reads WEIR_TEST_MISBEHAVE: its first worker breaks the protocol when it should
 ask for a host whose name holds "misbehave"; the one that replaces it is honest."""
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -39,7 +40,7 @@ def test_a13_the_monitor_kills_a_worker_that_breaks_the_protocol(net, lie):
                 out = []
                 for i, name in enumerate(("misbehave", "allowed", "misbehave")):
                     try:
-                        s, st, h, rest = connect(name + ".example.org:80", timeout=20)
+                        s, st, h, rest = connect(name + ".example.org:80", timeout=100)
                         if st == 200:
                             s.sendall(b"GET /%d HTTP/1.0\\r\\n\\r\\n" % i)
                             rest += read_all(s)
@@ -82,7 +83,7 @@ def test_a13_a_lie_after_a_true_verdict_is_one_too(net, lie):
         got = sb.py("""
             def get(name):
                 try:
-                    s, st, h, rest = connect(name + ".example.org:80", timeout=20)
+                    s, st, h, rest = connect(name + ".example.org:80", timeout=100)
                     if st == 200:
                         s.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n")
                         rest += read_all(s)
@@ -255,6 +256,14 @@ def test_a13_the_worker_and_nursery_live_in_a_room_with_urandom_only(net):
             os.readlink(f"/proc/{sb.pid}/ns/net"), "the worker dials from the host's network"
 
 
+def links_of(pid):
+    out = []
+    for f in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):	# closed since it was listed
+            out.append(os.readlink(f"/proc/{pid}/fd/{f}"))
+    return out
+
+
 def test_a13_descriptors_of_the_shim_and_worker_are_few_and_no_files(net):
     if not IS_ROOT:
         pytest.skip("reading a locked process's descriptors needs root")
@@ -262,7 +271,7 @@ def test_a13_descriptors_of_the_shim_and_worker_are_few_and_no_files(net):
         sb.py(OPEN)
         procs = sb.procs()
         for pid in (procs.worker, procs.shim, procs.keeper, procs.nursery):
-            links = [os.readlink(f"/proc/{pid}/fd/{f}") for f in os.listdir(f"/proc/{pid}/fd")]
+            links = links_of(pid)
             files = [ln for ln in links if ln.startswith("/") and
                      not ln.startswith("/dev/") and ln != "/null"]
             # the nursery alone holds the place of the runtime entry, to remove it

@@ -7,6 +7,7 @@ sockets born in the world. Nothing of it outlives the holder, and nothing touche
 """
 import ast
 import ctypes
+import datetime
 import json
 import os
 import pathlib
@@ -35,6 +36,9 @@ IS_ROOT = os.geteuid() == 0
 BASE_UID = int(os.environ.get("WEIR_TEST_UID", 64123))  # two runs at once need two
 PYTHON = "/usr/bin/python3"
 PATH = "/usr/local/bin:/usr/bin:/bin"
+# Times that tests wait for a state are those of an idle machine; so many times as long is waited. They
+# are there so that what hangs fails, not to say how quick something is: that is quick() and followed().
+SLOW = 8 if os.environ.get("WEIR_SAN") else 4
 TIMEOUT = 40
 
 NAMES = {	# what the world's name server knows from the start
@@ -92,15 +96,16 @@ class Done:
 
 
 def read_audit(path):
-    try:
-        data = pathlib.Path(path).read_bytes()
-    except FileNotFoundError:
-        return []
-    out = []
-    for line in data.split(b"\n"):
-        if line:
-            out.append(json.loads(line))
-    return out
+    """The records. One that is being written while it is read is waited for"""
+    end = time.monotonic() + 2
+    while True:
+        try:
+            data = pathlib.Path(path).read_bytes()
+        except FileNotFoundError:
+            return []
+        if data.endswith(b"\n") or not data or time.monotonic() > end:
+            return [json.loads(line) for line in data.split(b"\n") if line]
+        time.sleep(0.005)
 
 
 def verdicts(records, host=None):
@@ -169,6 +174,7 @@ def descendants(pid):
 
 def wait_until(what, timeout=10, text="it"):
     """For states nobody announces (a process table): looked at every 5 ms"""
+    timeout *= SLOW
     end = time.monotonic() + timeout
     while True:
         r = what()
@@ -176,6 +182,37 @@ def wait_until(what, timeout=10, text="it"):
             return r
         assert time.monotonic() < end, f"{text} did not happen in {timeout} s"
         time.sleep(0.005)
+
+
+def quick(most, what, tries=5):
+    """What what() returns within `most` seconds, which are the requirement: load makes some of the tries
+    late, a fault all of them"""
+    took = []
+    for _ in range(tries):
+        begun = time.monotonic()
+        r = what()
+        took.append(time.monotonic() - begun)
+        if took[-1] < most:
+            return r
+    raise AssertionError(f"it took {took} s, each time longer than {most} s")
+
+
+def run_delay(pid):
+    """Seconds that a process was ready to run and had no processor"""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
+def followed(sb, since, most=1.0, delay=0.0):
+    """The last edit of the policy, at time.time() @since, was in force within `most` seconds: by the
+    record's own time, for a test that asks the sandbox is late when the machine is busy. @delay is what
+    run_delay(sb.pid) was then: the seconds are those in which the monitor could run"""
+    last = [r for r in sb.audit if r["event"] == "policy_reloaded"][-1]["ts"]
+    at = datetime.datetime.strptime(last, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=datetime.timezone.utc)
+    took, starved = at.timestamp() - since, run_delay(sb.pid) - delay
+    assert took < most + starved, f"in force after {took:.3f} s, of which it had no processor {starved:.3f} s"
 
 
 class Procs:
@@ -259,7 +296,7 @@ class Running:
     def audit(self):
         """A record is written at the end of the turn of the monitor's loop that answered the client: it
         is there when the monitor sleeps"""
-        end = time.monotonic() + 2
+        end = time.monotonic() + 5
         asleep = 0
         while asleep < 3 and time.monotonic() < end and self.p.poll() is None:
             try:
@@ -277,6 +314,7 @@ class Running:
         return Procs(self.pid, network)
 
     def finish(self, stdin=None, timeout=TIMEOUT):
+        timeout *= SLOW
         try:
             out, err = self.p.communicate(stdin, timeout)
         except subprocess.TimeoutExpired:
@@ -326,7 +364,7 @@ class Inside(Running):
 
     def py(self, code, timeout=TIMEOUT, **names):
         line = repr((textwrap.dedent(code), names)) + "\n"
-        timer = threading.Timer(timeout, self._stuck)
+        timer = threading.Timer(timeout * SLOW, self._stuck)
         timer.start()
         try:
             self.p.stdin.write(line.encode())
@@ -414,7 +452,7 @@ class Capture:
         s.close()
         hit = ("udp", "127.0.0.1", mark)
         with self.cond:
-            assert self.cond.wait_for(lambda: hit in self.tries, 10), "the capture stopped"
+            assert self.cond.wait_for(lambda: hit in self.tries, 10 * SLOW), "the capture stopped"
             self.tries.discard(hit)
             return set(self.tries)
 
@@ -438,8 +476,9 @@ class World:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
         n = int("".join(ch for ch in worker if ch.isdigit()) or 0)
         World._count = getattr(World, "_count", 0) + 1
-        # a uid of its own for every world, so that what is left of it can be told
-        self.uid = BASE_UID + 100 * n + World._count if IS_ROOT else os.getuid()
+        # a uid of its own for every world of the run, so that what is left of it can be told
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+        self.uid = BASE_UID + workers * World._count + n if IS_ROOT else os.getuid()
         self.gid = self.uid if IS_ROOT else os.getgid()
         self.net, self.lock = net, threading.Lock()
         self._open, self._state = [], 0
@@ -515,7 +554,7 @@ class World:
             missing.append(q)
             q = q.parent
         for d in reversed(missing):
-            d.mkdir()
+            d.mkdir(exist_ok=True)	# threads make sandboxes at once
             os.chmod(d, mode)
             if IS_ROOT and not root:
                 os.chown(d, self.uid, self.gid)
@@ -530,6 +569,12 @@ class World:
         os.chmod(q, mode)
         if IS_ROOT and not root:
             os.chown(q, self.uid, self.gid)
+        return str(p)
+
+    def edit(self, p, data, mode=0o644, root=False):
+        """Another text for a file that somebody follows: at once, never seen empty or half"""
+        self.write(f"{p}.edited", data, mode, root)
+        os.replace(self.path(f"{p}.edited"), self.path(p))
         return str(p)
 
     def read(self, p):
@@ -597,7 +642,7 @@ class World:
             before = o.count
             ns = "host" if o.addr[0] in ("127.0.0.1", "::1", "10.77.0.1", "fd77::1") else "net"
             s = self.make(ns, o.sock.family, socket.SOCK_STREAM)
-            s.settimeout(10)
+            s.settimeout(10 * SLOW)
             s.connect(o.addr[:2])
             o.wait_conns(before + 1)
             s.close()
@@ -667,12 +712,12 @@ class World:
         return self.spawn("run", *flags(allow), *args, "--", PYTHON, "-u", "-c", text, kind=Inside,
                           **kw)
 
-    def sh(self, text, **kw):
+    def sh(self, text, timeout=TIMEOUT, **kw):
         """A command in the world but outside any sandbox, as the user"""
         return subprocess.run(self.enter(kw.pop("cwd", None), kw.pop("root", False)) +
                               ["/bin/sh", "-c", text], capture_output=True, check=False,
                               env=self.env(self.home + "/.local/state", **kw.pop("env", {})),
-                              timeout=TIMEOUT, **kw)
+                              timeout=timeout * SLOW, **kw)
 
     def leftovers(self):
         """Processes that belong to the world's user or descend from us, but for the holder"""

@@ -25,8 +25,28 @@ static struct {
 	bool start_fails;
 } script;
 
+/* What has come to pass, for all processes of a run to see. */
+struct events {
+	volatile bool is_up;	  /* the shim is at its work */
+	volatile bool is_told;	  /* what it waits for, or was sent, is there */
+	volatile bool is_spawned; /* it has said that the command runs */
+};
+
+static struct events *now;
 static struct msg_wr w;
-static volatile bool *spawned; /* shared: the shim has said that the command runs */
+static char dir[64], log_path[96];
+
+static void come(volatile bool *event)
+{
+	*event = true;
+}
+
+/* The bound is for what hangs. */
+static void await(volatile bool *event)
+{
+	for (int ms = 0; !*event && ms < 60000; ms++)
+		(void)usleep(1000);
+}
 
 /* ---- the other processes ---- */
 
@@ -146,6 +166,7 @@ static void begun(int sock)
 {
 	listeners_say(sock);
 	say_u32(sock, MSG_SPAWNED, 2);
+	come(&now->is_up);
 }
 
 static void shim_exit_7(int sock)
@@ -166,8 +187,10 @@ static void shim_signalled(int sock)
 static void shim_late(int sock)
 {
 	listeners_say(sock);
-	(void)usleep(700000);
-	*spawned = true;
+	come(&now->is_up);
+	await(&now->is_told);
+	(void)usleep(400000); /* in which weir could stop too soon */
+	come(&now->is_spawned);
 	say_u32(sock, MSG_SPAWNED, 2);
 	if (hear(sock, NULL) != MSG_SIGNAL)
 		_exit(94);
@@ -184,6 +207,8 @@ static void shim_killed(int sock)
 static void shim_deaf(int sock)
 {
 	begun(sock);
+	if (hear(sock, NULL) == MSG_SIGNAL)
+		come(&now->is_told);
 	for (;;)
 		(void)pause();
 }
@@ -250,19 +275,40 @@ static void worker_busy(int sock)
 	ask(sock, 3, "no.example");
 	if (hear(sock, NULL) != MSG_VERDICT)
 		_exit(97);
+	come(&now->is_told);
 	(void)hear(sock, NULL);
 }
 
 static void shim_patient(int sock)
 {
 	begun(sock);
-	(void)usleep(1800000);
+	await(&now->is_told);
+	say_u32(sock, MSG_EXITED, 0);
+}
+
+static const char *log_text(void)
+{
+	static char text[1 << 16];
+	FILE *in = fopen(log_path, "re");
+	size_t n;
+
+	assert_non_null(in);
+	n = fread(text, 1, sizeof(text) - 1, in);
+	text[n] = '\0';
+	(void)fclose(in);
+	return text;
+}
+
+/* The command ends when the log says that the network is closed. */
+static void shim_closed(int sock)
+{
+	begun(sock);
+	for (int ms = 0; !strstr(log_text(), "\"network_closed\"") && ms < 60000; ms++)
+		(void)usleep(1000);
 	say_u32(sock, MSG_EXITED, 0);
 }
 
 /* ---- a run ---- */
-
-static char dir[64], log_path[96];
 
 /* monitor_main() in a child; @during runs here meanwhile. */
 static int run_monitor(const char *policy, void (*during)(pid_t))
@@ -298,23 +344,13 @@ static int run_monitor(const char *policy, void (*during)(pid_t))
 	return WEXITSTATUS(status);
 }
 
-static const char *log_text(void)
-{
-	static char text[1 << 16];
-	FILE *in = fopen(log_path, "re");
-	size_t n;
-
-	assert_non_null(in);
-	n = fread(text, 1, sizeof(text) - 1, in);
-	text[n] = '\0';
-	(void)fclose(in);
-	return text;
-}
-
 static int dir_make(void **state)
 {
 	(void)state;
 	memset(&script, 0, sizeof(script));
+	now = mmap(NULL, sizeof(*now), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (now == MAP_FAILED)
+		return -1;
 	script.shim = shim_exit_7;
 	script.worker = worker_idle;
 	(void)snprintf(dir, sizeof(dir), "/tmp/weir-main-test-XXXXXX");
@@ -329,22 +365,25 @@ static int dir_drop(void **state)
 	char lock[96];
 
 	(void)state;
+	(void)munmap(now, sizeof(*now));
 	(void)snprintf(lock, sizeof(lock), "%s/%s", dir, AUDIT_LOCK_NAME);
 	(void)unlink(log_path);
 	(void)unlink(lock);
 	return rmdir(dir);
 }
 
+/* Whose child runs has its handlers, or will not miss what comes before them. */
 static void term_soon(pid_t pid)
 {
-	(void)usleep(300000);
+	await(&now->is_up);
 	assert_int_equal(kill(pid, SIGTERM), 0);
 }
 
 static void term_twice(pid_t pid)
 {
 	term_soon(pid);
-	term_soon(pid);
+	await(&now->is_told); /* two that are pending at once are one */
+	assert_int_equal(kill(pid, SIGTERM), 0);
 }
 
 /* In a group of its own, for the kernel stops no orphaned one */
@@ -353,12 +392,13 @@ static void stop_early(pid_t pid)
 	int status;
 
 	assert_int_equal(setpgid(pid, pid), 0);
-	(void)usleep(300000);
-	assert_false(*spawned);
+	await(&now->is_up);
 	assert_int_equal(kill(pid, SIGTSTP), 0);
+	assert_false(now->is_spawned);
+	come(&now->is_told);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 	assert_true(WIFSTOPPED(status));
-	assert_true(*spawned);
+	assert_true(now->is_spawned);
 	assert_int_equal(kill(pid, SIGCONT), 0);
 }
 
@@ -380,12 +420,8 @@ static void a_signal_to_weir_reaches_the_command(void **state)
 static void weir_does_not_stop_before_the_command_was_told_to(void **state)
 {
 	(void)state;
-	spawned = mmap(NULL, sizeof(*spawned), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		       -1, 0);
-	assert_ptr_not_equal((void *)(uintptr_t)spawned, MAP_FAILED);
 	script.shim = shim_late;
 	assert_int_equal(run_monitor("allow a.example\n", stop_early), 3);
-	(void)munmap((void *)(uintptr_t)spawned, sizeof(*spawned));
 }
 
 static void a_second_term_ends_a_sandbox_that_is_deaf(void **state)
@@ -441,7 +477,7 @@ static void verdicts_are_given_behind_the_lock(void **state)
 static void five_dead_workers_cost_the_network_not_the_command(void **state)
 {
 	(void)state;
-	script.shim = shim_patient;
+	script.shim = shim_closed;
 	script.worker = worker_dies;
 	assert_int_equal(run_monitor("allow a.example\n", NULL), 0);
 	assert_non_null(strstr(log_text(), "\"event\":\"network_closed\""));

@@ -130,13 +130,13 @@ static void silence_is_a_no_and_never_remembered(void **state)
 	struct msg_verdict v;
 
 	(void)state;
-	open_with("ask *:443\nask-timeout 1\n");
+	open_with("ask *:443\nask-timeout 2\n");
 	assert_int_equal(fx_ask(&f, 1, "a.example", 443), 0);
-	turn(0.6);
+	turn(1.1);
 	assert_int_equal(fx_ask(&f, 2, "a.example", 443), 0); /* the last arrival counts */
-	turn(0.6);
+	turn(1.1);
 	assert_true(fx_silent(&f));
-	turn(0.6);
+	turn(1.1);
 	for (int i = 0; i < 2; i++) {
 		fx_verdict(&f, &v);
 		assert_int_equal(v.allow, 0);

@@ -24,7 +24,7 @@
 #include "common/msg.h"
 #include "common/scope.h"
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 struct room {
 	int sock, pidfd;

@@ -30,7 +30,7 @@
 #include "common/reason.h"
 #include "common/scope.h"
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 #define BIG (8u << 20)
 
 /* ---- the world around one worker ---- */
@@ -584,7 +584,7 @@ static void cut_of_a_tunnel_drops_what_is_in_its_pipe(void **state)
 	struct pollfd p = { .fd = fd[0], .events = POLLOUT };
 
 	assert_non_null(data);
-	while (poll(&p, 1, 200) == 1) { /* the origin does not read: everything is full */
+	while (poll(&p, 1, 1000) == 1) { /* the origin does not read: everything is full */
 		ssize_t n = send(fd[0], data, 1 << 20, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		assert_true(n > 0);
@@ -963,7 +963,7 @@ static void cut_before_anything_is_dialled(void **state)
 	done(w, conn, REASON_CUT, NULL);
 	expect_reset(fd);
 	(void)close(fd);
-	while (poll(&p, 1, 100) == 1)
+	while (poll(&p, 1, 500) == 1)
 		(void)dns_answer(dns, "127.0.0.1"); /* comes too late, and hurts nobody */
 	fd = client(w);
 	say(fd, "CONNECT n.example:443 HTTP/1.1\r\n\r\n");
@@ -1038,7 +1038,7 @@ static void aborted_clients_leave_no_descriptor(void **state)
 		else
 			(void)close(c);
 	}
-	for (int tries = 0; tries < 500 && (now = descriptors(w->pid)) != before; tries++)
+	for (int tries = 0; tries < 6000 && (now = descriptors(w->pid)) != before; tries++)
 		(void)poll(NULL, 0, 10);
 	assert_int_equal(now, before);
 }

@@ -53,7 +53,7 @@ class Dns:
         with self.cond:
             return [q["id"] for q in self.queries[since:]]
 
-    def wait(self, name, timeout=10):
+    def wait(self, name, timeout=40):
         end = time.monotonic() + timeout
         with self.cond:
             while not any(q["name"] == name for q in self.queries):

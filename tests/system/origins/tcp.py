@@ -128,7 +128,7 @@ class Tcp:
             self.data[n] += data
             self.cond.notify_all()
 
-    def wait_for(self, what, timeout=15, text="an event"):
+    def wait_for(self, what, timeout=60, text="an event"):
         end = time.monotonic() + timeout
         with self.cond:
             while not what():
@@ -137,10 +137,10 @@ class Tcp:
                                  f"{len(self.ended)} ended, {self.errors}"
                 self.cond.wait(left)
 
-    def wait_conns(self, n, timeout=15):
+    def wait_conns(self, n, timeout=60):
         self.wait_for(lambda: len(self.conns) >= n, timeout, f"connection {n}")
 
-    def wait_ended(self, n, timeout=15):
+    def wait_ended(self, n, timeout=60):
         self.wait_for(lambda: len(self.ended) >= n, timeout, f"end of {n} connections")
 
     def close(self):
