@@ -39,10 +39,11 @@ static void list_sockets(const struct policy *policy, const struct surroundings 
 {
 	static char command[] = "true", kernel[] = "kernel";
 	char *argv[] = { command, NULL };
+	struct weir_dirs dirs = s->dirs;
 	const struct plan_in in = { .policy = policy,
 				    .who = &s->who,
 				    .place = &s->place,
-				    .dirs = &s->dirs,
+				    .dirs = &dirs,
 				    .argv = argv,
 				    .environ = environ,
 				    .id = "test",
@@ -54,6 +55,7 @@ static void list_sockets(const struct policy *policy, const struct surroundings 
 	struct repo *look;
 	size_t n;
 
+	dirs.cache = NULL; /* looking keeps none of a project */
 	if ((lock_landlock_abi() >= LOCK_ABI_UNIX && !policy_nested(policy)) ||
 	    clock_gettime(CLOCK_REALTIME, &now) < 0 || plan_build(&plan, &in, &ignored) < 0)
 		return; /* no sandbox can be made for it: nothing is open */
