@@ -25,7 +25,7 @@ set -eu
 		gpg:gpg gpg-agent:gpg-agent gpgconf:gpgconf flatpak:flatpak
 		dbus-daemon:dbus-run-session apparmor:apparmor_parser python3-pytest-asyncio tmux:tmux zsh:zsh fish:fish ksh:ksh
 		mariadb-client:mariadb mariadb-server:/usr/sbin/mariadbd
-		g++:g++ libevent-dev libasio-dev node-ws
+		g++:g++ libevent-dev libasio-dev libboost-dev node-ws ngtcp2-client:gtlsclient
 		nginx-light:/usr/sbin/nginx netcat-openbsd:nc socat:socat bubblewrap:bwrap
 		python3-jupyter-client python3-ipykernel python3-nbclient jupyter-notebook
 		r-cran-irkernel python3-matplotlib python3-debugpy

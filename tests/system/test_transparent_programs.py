@@ -212,13 +212,59 @@ int main(int, char **v)	/* the socket is opened, and so registered, before it is
 """
 
 
-def test_c_transparent_asio_that_registers_when_it_opens(net, tmp_path):
+BOOST = ASIO.replace("<asio.hpp>", "<boost/asio.hpp>").replace("int main", "namespace asio = boost::asio;\nint main") \
+    .replace("asio::error_code", "boost::system::error_code")
+
+
+@pytest.mark.parametrize("text,header,package", [(ASIO, "asio.hpp", "libasio-dev"),
+                                                 (BOOST, "boost/asio.hpp", "libboost-dev")], ids=["alone", "boost"])
+def test_c_transparent_asio_that_registers_when_it_opens(net, tmp_path, text, header, package):
     need("g++", "g++")
-    need_file("/usr/include/asio.hpp", "libasio-dev")
+    need_file(f"/usr/include/{header}", package)
     cwd = net.project()
-    net.write(f"{cwd}/m", build(["g++", "-O1", "-o", "m", "-pthread"], tmp_path, "m.cpp", ASIO), 0o755)
+    net.write(f"{cwd}/m", build(["g++", "-O0", "-DBOOST_ERROR_CODE_HEADER_ONLY", "-o", "m", "-pthread"], tmp_path, "m.cpp",
+                                text), 0o755)
     assert run(net, "./m", A, "7001", cwd=cwd).ok().text == "asio\n"
     assert "Host not found" in run(net, "./m", D, "7001", cwd=cwd).text
+
+
+def test_c_transparent_a_quic_client_is_told_at_once(net):
+    """gtlsclient speaks nothing but QUIC; what can fall back does so because the answer is there at once"""
+    need("gtlsclient", "ngtcp2-client")
+    with net.capture() as cap:
+        r = run(net, "gtlsclient", A, "443", f"https://{A}/", allow=[A])
+        assert not cap.seen()
+    assert r.status == 1 and r.took < 5 and "sendmsg: Operation not permitted" in r.errtext, r
+
+
+PAGE = b"""<!doctype html><body><script>
+let t = performance.now(), all = [];
+for (let i = 0; i < 5; i++) {
+  const x = new XMLHttpRequest(); x.open('GET', '/n' + i, false); x.send(); all.push(x.responseText);
+}
+document.body.textContent = 'after ' + (performance.now() - t) + ' ms: ' + all.join(',');
+</script>"""
+
+
+@pytest.mark.nightly
+def test_c_transparent_chromium_falls_back_to_tcp_from_http3(net):
+    """The server offers HTTP/3; and where the browser must take it, it says so at once"""
+    need("chromium", "chromium")
+    o = net.http("93.184.216.34", 443, "tls", tls=net.trust(A))
+    alt = b'HTTP/1.1 200 OK\r\nAlt-Svc: h3=":443"; ma=3600\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s'
+    o.routes["/"] = alt % (len(PAGE), PAGE)
+    for i in range(5):
+        o.routes[f"/n{i}"] = alt % (2, b"n%d" % i)
+    line = ("chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir=/tmp/c "
+            f"--ignore-certificate-errors --enable-quic {{}} --dump-dom https://{A}/ 2>/dev/null")
+    with net.capture() as cap:
+        r = run(net, "sh", "-c", line.format(""), allow=[A], timeout=60)
+        assert "n0,n1,n2,n3,n4" in r.ok().text, r
+        assert float(r.text.split("after ")[1].split(" ms")[0]) < 2000, r
+        r = run(net, "sh", "-c", line.format(f"--origin-to-force-quic-on={A}:443"), allow=[A], timeout=60)
+        assert "n0,n1" not in r.text and r.took < 30, r
+        assert not [t for t in cap.seen() if t[0] == "udp" and t[2] == 443]
+    o.close()
 
 
 WS_SERVER = """
