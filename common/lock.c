@@ -45,14 +45,25 @@ static int caps_read(struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3])
  * for each capability alone on top: of a launch that was a tenth. So only the sets go by it. */
 static int bounding_empty(void)
 {
-	for (unsigned long cap = 0;; cap++) {
-		int have = prctl(PR_CAPBSET_READ, cap, 0L, 0L, 0L);
+	static bool is_done;
 
-		if (have < 0)
-			return errno == EINVAL && cap > 0 ? 0 : -errno; /* the kernel's last one */
-		if (have > 0 && prctl(PR_CAPBSET_DROP, cap, 0L, 0L, 0L) < 0)
-			return -errno;
-	}
+	/* of a process that this one is a copy of; the set never grows again, but in a new user namespace,
+	 * where it is full */
+	if (is_done && prctl(PR_CAPBSET_READ, 0L, 0L, 0L, 0L) == 0)
+		return 0;
+	for (unsigned long cap = 0;; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0L, 0L, 0L) < 0) {
+			if (errno != EINVAL || cap == 0) /* behind the kernel's last one */
+				return -errno;
+			break;
+		}
+	is_done = true;
+	return 0;
+}
+
+int lock_bounding(void)
+{
+	return feature_off("caps") ? 0 : bounding_empty();
 }
 
 int lock_caps(void)

@@ -10,6 +10,9 @@
 /** lock_caps() - empty the bounding, ambient, inheritable, effective and permitted sets and lock
  * the securebits. Return: 0, or -errno. Source: capabilities(7), libcap-ng */
 int lock_caps(void);
+/** lock_bounding() - only empty the bounding set, once for a process and its later copies, whose lock_caps()
+ * is then shorter. Takes nothing that a process has, only what exec could give it. Return: 0, or -errno */
+int lock_bounding(void);
 /** lock_privs() - PR_SET_NO_NEW_PRIVS. Return: 0, or -errno */
 int lock_privs(void);
 /** lock_dumpable() - PR_SET_DUMPABLE 0; after the id maps are written. Return: 0, or -errno */

@@ -52,7 +52,7 @@ static const char *env_find(char *const *envp, const char *name)
 
 /* By the kernel's own call: libc's refuses 32 and 33, which it uses in threads and which a parent
  * without libc, or one that execs with them ignored, hands on. */
-static void signals_reset(void)
+void command_signals(void)
 {
 	static const struct {
 		void (*handler)(int);
@@ -60,12 +60,9 @@ static void signals_reset(void)
 		void (*restorer)(void);
 		uint64_t mask;
 	} dfl; /* struct kernel_sigaction: SIG_DFL is 0 */
-	sigset_t none;
 
 	for (int signo = 1; signo < 65; signo++) /* KILL and STOP refuse, and cannot be ignored */
 		(void)syscall(SYS_rt_sigaction, signo, &dfl, NULL, sizeof(dfl.mask));
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* The node that this sandbox has of its own for the device @rdev, or NULL. */
@@ -268,6 +265,7 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 						int tty, const int *keep, int report)
 {
 	static struct keeper_report starting = { .kind = KEEPER_STARTING };
+	sigset_t none;
 	int r;
 
 	starting.value = (uint32_t)getpid();
@@ -287,7 +285,8 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 		return step_failed(o, r, STAGE_SETUP, "set the command's limits");
 	if ((r = inside_lock(p, keep)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "lock the command into its own tree");
-	signals_reset();
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	stage_note("CMD: executes");
 	exec_search(o, p);
 }

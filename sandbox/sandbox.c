@@ -495,6 +495,8 @@ static int setup_begin(struct child *c, struct err *e)
 		return r;
 	if ((r = session_make(e)) < 0)
 		return r;
+	if ((r = lock_bounding()) < 0)
+		return err_set(e, -r, "empty the bounding set of capabilities");
 	return pty_wanted(&c->plan->tty) ? terminal_make(c, e) : 0;
 }
 
@@ -591,6 +593,7 @@ static int keeper_prepare(struct child *c, struct err *e)
 	stage_note("keeper: network made");
 	if ((r = powers_drop(e)) < 0 || (r = untraceable(e)) < 0)
 		return r;
+	command_signals();
 	if ((r = filter_load(c->plan->nested ? &filter_nested : &filter_command)) < 0)
 		return err_set(e, -r, "load the command's system call filter");
 	return 0;

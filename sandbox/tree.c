@@ -21,6 +21,9 @@
 #include "common/feature.h"
 #include "common/scope.h"
 
+/* Beside the layers: the stage itself, on which the new root is mounted, is not found by "..". */
+#define WHITEOUT "whiteout"
+
 /* Take the next component of *@path into @name. Return: 1, 0 at the end, -errno */
 static int component(const char **path, char name[NAME_MAX + 1])
 {
@@ -40,38 +43,58 @@ static int component(const char **path, char name[NAME_MAX + 1])
 	return 1;
 }
 
-/* What lies in a private directory is private too: gpg looks at each on the way to its agent. */
-static int dir_step(int at, const char *name, mode_t mode)
+static int dir_open(int at, const char *name)
 {
 	int fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
 
-	if (fd >= 0 || errno != ENOENT)
-		return fd < 0 ? -errno : fd;
-	if (fstat(at, &st) < 0)
-		return -errno;
-	mode &= ~(mode_t)077 | st.st_mode;
-	if (mkdirat(at, name, mode) < 0 && errno != EEXIST)
-		return -errno;
-	fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
-/* The first @len bytes of @path in one step: for what is there, which is nearly everything. Whatever is
- * odd is left to the walk, which says what it is. */
+/* What lies in a private directory is private too: gpg looks at each on the way to its agent. */
+static int dir_make(int at, const char *name, mode_t mode)
+{
+	struct stat st;
+
+	if (fstat(at, &st) < 0)
+		return -errno;
+	mode &= ~(mode_t)077 | st.st_mode;
+	return mkdirat(at, name, mode) < 0 && errno != EEXIST ? -errno : dir_open(at, name);
+}
+
+static int dir_step(int at, const char *name, mode_t mode)
+{
+	int fd = dir_open(at, name);
+
+	return fd == -ENOENT ? dir_make(at, name, mode) : fd;
+}
+
+/* Neither empty nor with a component that is empty, "." or "..". */
+static bool is_plain(const char *path)
+{
+	const char *rest = path;
+	char name[NAME_MAX + 1];
+	int r;
+
+	while ((r = component(&rest, name)) > 0)
+		;
+	return r == 0 && path[0] && path[0] != '/' && !strstr(path, "//");
+}
+
+/* The first @len bytes of @path, which is plain, in one step: for what is there, which is nearly
+ * everything. Whatever is odd is left to the walk, which says what it is. */
 static int dir_there(int at, const char *path, size_t len)
 {
 	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
 				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH };
 	char dir[PATH_MAX];
 
-	if (len >= sizeof(dir))
+	if (len >= sizeof(dir)) {
+		errno = ENAMETOOLONG;
 		return -1;
+	}
 	memcpy(dir, path, len);
 	dir[len] = '\0';
-	if (dir[0] == '/' || dir[0] == '.' || strstr(dir, "/."))
-		return -1;
-	return (int)syscall(SYS_openat2, at, len ? dir : ".", &how, sizeof(how));
+	return (int)syscall(SYS_openat2, at, dir, &how, sizeof(how));
 }
 
 static int dir_walk(int at, const char *path, mode_t mode, struct err *e)
@@ -96,24 +119,28 @@ static int dir_walk(int at, const char *path, mode_t mode, struct err *e)
 	return take_fd(&fd);
 }
 
+/* What is there, or only its last component missing. Return: -1 for the walk to say what is odd */
+static int dir_quick(int at, const char *path, mode_t mode)
+{
+	const char *slash = strrchr(path, '/');
+	SCOPED_FD int above = -1;
+	int fd = dir_there(at, path, strlen(path));
+
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	if (!slash)
+		return dir_make(at, path, mode);
+	above = dir_there(at, path, (size_t)(slash - path));
+	return above < 0 ? -1 : dir_make(above, slash + 1, mode);
+}
+
 int tree_dir(int at, const char *path, mode_t mode, struct err *e)
 {
-	const char *slash;
 	int fd;
 
 	path += strspn(path, "/");
-	fd = dir_there(at, path, strlen(path));
-	if (fd >= 0)
-		return fd;
-	slash = strrchr(path, '/');
-	if (slash && slash[1]) { /* only the last is missing */
-		SCOPED_FD int parent = dir_there(at, path, (size_t)(slash - path));
-
-		fd = parent < 0 ? -1 : dir_walk(parent, slash + 1, mode, e);
-		if (fd >= 0)
-			return fd;
-	}
-	return dir_walk(at, path, mode, e);
+	fd = is_plain(path) ? dir_quick(at, path, mode) : -1;
+	return fd >= 0 ? fd : dir_walk(at, path, mode, e);
 }
 
 /* Split @path: open its directory, making it; @name points at the last component. */
@@ -185,12 +212,18 @@ int tree_write(int at, const char *path, mode_t mode, const char *text, struct e
 	return 0;
 }
 
+/* All of them are one node, which the stage holds: a name costs less than a node. */
+static int whiteout_link(int layer, const char *path)
+{
+	return linkat(layer, "../" WHITEOUT, layer, path, 0) < 0 ? -errno : 0;
+}
+
 int tree_whiteout(int at, const char *path, struct err *e)
 {
-	int r = mknodat(at, path, S_IFCHR, makedev(0, 0)) < 0 ? -errno : 0;
+	int r = whiteout_link(at, path);
 
 	if (r == -ENOENT && (r = parents_make(at, path)) == 0)
-		r = mknodat(at, path, S_IFCHR, makedev(0, 0)) < 0 ? -errno : 0;
+		r = whiteout_link(at, path);
 	/* there already, or a parent is hidden */
 	return r == 0 || r == -EEXIST || r == -ENOTDIR ? 0 : err_set(e, -r, "hide '%s'", path);
 }
@@ -234,9 +267,16 @@ int tree_fs(const char *type, const char *const opts[][2], unsigned attr, struct
 int tree_layer(struct tree *t, struct err *e)
 {
 	char name[24];
+	int fd;
 
-	(void)snprintf(name, sizeof(name), "layer/%u", t->layers++);
-	return tree_dir(t->stage, name, 0755, e);
+	(void)snprintf(name, sizeof(name), "layer/%u", t->layers);
+	if (t->layers == 0 && (mkdirat(t->stage, "layer", 0755) < 0 ||
+			       mknodat(t->stage, "layer/" WHITEOUT, S_IFCHR, makedev(0, 0)) < 0))
+		return err_set(e, errno, "make the layers of the sandbox");
+	t->layers++;
+	if (mkdirat(t->stage, name, 0755) < 0 || (fd = dir_open(t->stage, name)) < 0)
+		return err_set(e, errno, "make a layer of the sandbox");
+	return fd;
 }
 
 static int mount_on(int mnt, int on, const char *name, struct err *e)

@@ -110,6 +110,9 @@ static int policy_files_add(struct judge *j, const struct weir_dirs *d)
 
 		if (n < 0 || (size_t)n >= sizeof(path))
 			continue;
+		/* without one it lies in its directory, which is in the list already */
+		if (!path_has_link(AT_FDCWD, path))
+			continue;
 		r = path_links(path, own_link, j);
 		if (r == 0 && realpath(path, real))
 			r = places_add(&j->own, real, "weir's own policy");

@@ -51,14 +51,16 @@ static void names_read(struct names *l, int fd)
 /* May @rel be there, as far as its first component tells? */
 static bool names_may_hold(const struct names *l, const char *rel)
 {
-	size_t len = strcspn(rel, "/");
+	size_t len = (size_t)(strchrnul(rel, '/') - rel);
 
 	if (!l->known)
 		return true;
 	for (size_t at = 0; at < l->len;) {
 		const char *name = name_at(l, &at);
 
-		if (strncasecmp(name, rel, len) == 0 && name[len] == '\0')
+		/* the first letter tells most of them apart; in ASCII, case is this bit */
+		if (((name[0] ^ rel[0]) & ~0x20) == 0 && strncasecmp(name, rel, len) == 0 &&
+		    name[len] == '\0')
 			return true;
 	}
 	return false;

@@ -16,7 +16,7 @@
 #include "broker/cli/places.h"
 #include "common/scope.h"
 
-#define TEXT_FIRST (64UL << 10)
+#define TEXT_FIRST (8UL << 10)
 #define TEXT_MAX (64UL << 20) /* of 100,000 mounts, fs.mount-max, at most */
 
 /* fields of proc_pid_mountinfo(5), counted from 0 */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@
 #include "sandbox/machine.h"
 #include "sandbox/plan.h"
 #include "sandbox/sandbox.h"
+
+#define HEAP_KEPT (512 << 10) /* bytes at its end */
 
 static const char usage[] =
 	"usage: weir run [OPTIONS] [--] CMD [ARG…]\n"
@@ -330,6 +333,8 @@ static int run_main(bool shell, int argc, char **argv)
 	struct err e = { 0 };
 	int r, status = EXIT_WEIR;
 
+	/* what was freed is soon wanted again: to give it back five times costs more than to keep it */
+	(void)mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
 	options_init(&t.o);
 	r = read_options(&t, argc, argv, &e);
 	if (r >= 0 && t.o.help) {

@@ -163,7 +163,7 @@ unsigned entry_sweep(const struct entry *n)
 		return 0;
 	}
 	while (seen < ENTRY_SWEEP_MAX && (one = readdir(d))) {
-		if (!entry_is_id(one->d_name))
+		if (!entry_is_id(one->d_name) || (n->made && str_eq(one->d_name, n->id)))
 			continue;
 		seen++;
 		if (is_dead(n->dir, one->d_name) && unlinkat(n->dir, one->d_name, 0) == 0)

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -129,7 +130,6 @@ static void on_drain_late(struct ev_loop *loop, ev_timer *w, int revents)
 
 int monitor_init(struct monitor *m, struct run *run)
 {
-	memset(m, 0, sizeof(*m));
 	m->run = run;
 	m->policy = run->policy;
 	m->self = getpid();
@@ -709,14 +709,32 @@ static int run(struct monitor *m, struct err *e)
 	return m->status;
 }
 
+/* Zeros that nobody has touched: 26 pages less to write, and none of them is the children's. */
+static struct monitor *monitor_new(void)
+{
+	void *m = mmap(NULL, sizeof(struct monitor), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED)
+		return NULL;
+	(void)madvise(m, sizeof(struct monitor), MADV_DONTFORK);
+	return m;
+}
+
+static void monitor_unmap(struct monitor *m)
+{
+	if (m)
+		(void)munmap(m, sizeof(*m));
+}
+
 int monitor_main(struct run *r, struct err *e)
 {
-	struct monitor *m = calloc(1, sizeof(*m)); /* too large for the stack */
+	struct monitor *m = monitor_new();
 	int status = 125;
 
 	if (!m || monitor_init(m, r) < 0) {
 		(void)err_set(e, ENOMEM, "start the monitor");
-		free(m);
+		monitor_unmap(m);
 		return 125;
 	}
 	stage_note("monitor: made");
@@ -732,6 +750,6 @@ int monitor_main(struct run *r, struct err *e)
 		signals_stop(m, false);
 	}
 	monitor_free(m);
-	free(m);
+	monitor_unmap(m);
 	return status;
 }

@@ -187,7 +187,7 @@ struct monitor {
 	struct msg_wr wr; /* the message being written */
 };
 
-/** monitor_init() - an empty monitor with a loop and no descriptor. Return: 0, or -ENOMEM */
+/** monitor_init() - an empty monitor with a loop and no descriptor. @m: zeros. Return: 0, or -ENOMEM */
 int monitor_init(struct monitor *m, struct run *run);
 /** monitor_free() - close and free everything; the audit log too */
 void monitor_free(struct monitor *m);

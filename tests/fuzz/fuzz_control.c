@@ -94,6 +94,7 @@ static void monitor_make(void)
 {
 	int sv[2];
 
+	memset(&m, 0, sizeof(m));
 	if (monitor_init(&m, &run) < 0 || fd_pair(sv) < 0)
 		abort();
 	m.err = &err;

@@ -72,6 +72,70 @@ static void no_capability_is_left_in_any_set(void **state)
 	assert_int_equal(in_child(caps_body), 0);
 }
 
+static bool bounding_is(int want)
+{
+	int last = 0;
+
+	for (unsigned long c = 0; (last = prctl(PR_CAPBSET_READ, c, 0L, 0L, 0L)) >= 0; c++)
+		if (last != want)
+			return false;
+	return true;
+}
+
+static bool put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool is_done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return is_done;
+}
+
+/* Who is nobody in a user namespace makes none below it. */
+static bool user_namespace(void)
+{
+	char uid[48], gid[48];
+
+	(void)snprintf(uid, sizeof(uid), "%u %u 1\n", geteuid(), geteuid());
+	(void)snprintf(gid, sizeof(gid), "%u %u 1\n", getegid(), getegid());
+	return unshare(CLONE_NEWUSER) == 0 && put("/proc/self/setgroups", "deny") &&
+	       put("/proc/self/uid_map", uid) && put("/proc/self/gid_map", gid);
+}
+
+static int bounding_body(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2];
+	int status;
+	pid_t pid;
+
+	if (!user_namespace() || !bounding_is(1))
+		return 10;
+	if (lock_bounding() < 0 || !bounding_is(0))
+		return 1;
+	if (syscall(SYS_capget, &h, d) < 0 || d[0].permitted == 0 || d[0].effective == 0)
+		return 2; /* what the process has it keeps */
+	pid = fork();
+	if (pid == 0) {
+		if (lock_bounding() < 0 || !bounding_is(0))
+			_exit(3);
+		/* a copy, but in a namespace of its own, where the set is full again */
+		if (unshare(CLONE_NEWUSER) < 0 || !bounding_is(1))
+			_exit(4);
+		_exit(lock_caps() < 0 ? 5 : bounding_is(0) ? 0 : 6);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return 11;
+	return WEXITSTATUS(status);
+}
+
+static void bounding_set_stays_empty_in_copies_and_is_emptied_again_where_it_is_full(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(bounding_body), 0);
+}
+
 static int caps_twice_body(void)
 {
 	return lock_caps() < 0 ? 1 : lock_caps() < 0 ? 2 : 0;
@@ -307,6 +371,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_capability_is_left_in_any_set),
+		cmocka_unit_test(
+			bounding_set_stays_empty_in_copies_and_is_emptied_again_where_it_is_full),
 		cmocka_unit_test(process_without_capabilities_can_be_locked_again),
 		cmocka_unit_test(privileges_cannot_be_gained_and_memory_not_read),
 		cmocka_unit_test(limits_are_zero_and_files_at_their_most),
