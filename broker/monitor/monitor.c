@@ -27,6 +27,7 @@
 #include "broker/monitor/live.h"
 #include "broker/monitor/masks.h"
 #include "broker/monitor/record.h"
+#include "broker/monitor/remains.h"
 #include "broker/monitor/repo.h"
 #include "broker/monitor/signals.h"
 #include "broker/monitor/state.h"
@@ -144,6 +145,7 @@ int monitor_init(struct monitor *m, struct run *run)
 	live_init(m);
 	masks_init(m);
 	trees_init(m);
+	remains_init(&m->remains);
 	m->shim_sock = m->shim_pidfd = m->proc_fd = m->diag_fd = -1;
 	m->nursery_sock = m->nursery_pidfd = m->worker_sock = m->connects_fd = -1;
 	m->listeners[0] = m->listeners[1] = m->names_fd = -1;
@@ -180,6 +182,7 @@ void monitor_free(struct monitor *m)
 	live_free(m);
 	masks_stop(m);
 	trees_free(m);
+	remains_free(&m->remains);
 	repo_free(m->repo);
 	cgroup_remove(&m->cgroup);
 	entry_remove(&m->entry);
@@ -464,6 +467,7 @@ static int nursery_begin(struct monitor *m, bool listed, struct err *e)
 	(void)close(sv[1]);
 	if (r < 0)
 		return r;
+	remains_namespace(&m->remains, pid);
 	stage_note("monitor: nursery started");
 	m->nursery = NURSERY_UP;
 	io_start(m, &m->nursery_io, on_nursery, m->nursery_sock);
@@ -614,6 +618,7 @@ static int begin(struct monitor *m, struct err *e)
 		return r;
 	err_detach(); /* from here on connections wait for this process */
 	status_begin(m);
+	remains_namespace(&m->remains, m->shim_pid);
 	repo_begin(m); /* the sandbox is being made meanwhile */
 	r = guard_begin(m, is_brokered, e);
 	if (r < 0)
@@ -682,6 +687,8 @@ static void finish(struct monitor *m, int status)
 		     lost ? json_pack("{s:i, s:I, s:o*}", "status", status, "lost",
 				      (json_int_t)lost, "limits", record_limits(m))
 			  : json_pack("{s:i, s:o*}", "status", status, "limits", record_limits(m)));
+	remains_leave(&m->remains, m->trees.fd, m->trees.n);
+	stage_note("monitor: exit recorded");
 	sandbox_reap(m);
 	stage_note("monitor: sandbox reaped");
 	cgroup_remove(&m->cgroup);
@@ -690,6 +697,7 @@ static void finish(struct monitor *m, int status)
 	losses_report(lost, why);
 	stage_note("monitor: audit closed");
 	nursery_reap(m);
+	stage_note("monitor: nursery reaped");
 	/* the command line may now run the command without a sandbox: then it has not ended */
 	is_over = !m->err || !m->err->unavailable ||
 		  policy_unavailable(m->run->policy) == UNAVAILABLE_ERROR;

@@ -30,6 +30,7 @@
 #include "orphan.h"
 #include "questions.h"
 #include "relay_out.h"
+#include "remains.h"
 #include "resolv.h"
 #include "sandbox/plan.h"
 #include "terminal.h"
@@ -104,6 +105,7 @@ struct monitor {
 	struct live live;
 	struct masks masks;
 	struct trees trees;
+	struct remains remains;
 	struct entry entry;
 	struct control control;
 

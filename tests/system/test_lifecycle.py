@@ -13,8 +13,8 @@ import time
 import pytest
 
 from origins.tcp import echo, source
-from world import BIN, PYTHON, Procs, alive, children, cmdline, descendants, namespaces_alive, \
-    stat_of, verdicts, wait_until
+from world import BIN, IS_ROOT, PYTHON, Procs, alive, all_pids, children, cmdline, descendants, \
+    namespaces_alive, stat_of, verdicts, wait_until
 
 HOST = "allowed.example.org"
 
@@ -735,3 +735,49 @@ def test_d1_quiet_start_and_end(net):
     """A plain run says nothing of its own"""
     r = net.run("--", "echo", "x")
     assert r.ok().err == b"" and r.out == b"x\n"
+
+
+def test_d2_no_process_of_the_command_is_there_when_weir_has_returned(net):
+    """At once: who runs weir may count on it, whatever the kernel still takes down by itself"""
+    mark = f"{os.getpid()}98765"
+    r = net.run("--", "sh", "-c", f"for i in 1 2 3 4 5; do sleep {mark} & setsid sleep {mark} & done; "
+                f"until [ $(grep -lsa '^sleep' $(grep -lsa {mark} /proc/[0-9]*/cmdline) | wc -l) = 10 ];"
+                "do :; done; exit 4", timeout=30)
+    left = [p for p in all_pids() if mark in cmdline(p)]
+    assert r.status == 4 and not left, (r, left)
+
+
+WATCH = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.inotify_init1(0)
+assert fd >= 0 and libc.inotify_add_watch(fd, sys.argv[1].encode(), 0x100) >= 0	# IN_CREATE
+print("watching", flush=True)
+seen = 0
+while not seen & 0x2000:	# IN_UNMOUNT: of the file system, not of one mount
+    data = os.read(fd, 4096)
+    while data:
+        _, mask, _, n = struct.unpack_from("iIII", data)
+        seen, data = seen | mask, data[16 + n:]
+print("gone", flush=True)
+"""
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="mounting in the world needs root")
+@pytest.mark.parametrize("mode", ["-r", "-w"])
+def test_a_file_system_that_was_granted_is_free_again_after_the_run(net, mode):
+    """Its mounts inside go behind weir's back, but they go: then nothing holds the file system"""
+    disk = net.mkdir(f"{net.home}/disk{mode}")
+    enter = ["nsenter", f"--target={net.pid}", "--mount"]
+    subprocess.run([*enter, "mount", "-t", "tmpfs", "-o", f"uid={net.uid},mode=700", "tmpfs", disk],
+                   check=True)
+    with subprocess.Popen([*enter, "timeout", "60", PYTHON, "-c", WATCH, disk],
+                          stdout=subprocess.PIPE, text=True) as p:
+        try:
+            assert p.stdout.readline() == "watching\n"
+            r = net.run(mode, disk, "--", "sh", "-c", f"sleep 1000 & ls -la {disk}")
+            subprocess.run([*enter, "umount", disk], check=True)
+            r.ok()
+            assert p.stdout.readline() == "gone\n"
+        finally:
+            p.kill()
