@@ -284,7 +284,6 @@ struct msg_listen {
 	uint16_t forward; /* number of the publish or reach line, from 1; 0: the proxy */
 };
 /* CUT {}: reset this connection to both sides. ORPHAN {}: no process holds its client's socket.
- * WHO {}: say HALF, whatever the client has sent: a person is asked and is told by whom.
  * STOP {}: finish: send what is left to say, exit.
  * SOCKETS {} + 0-2 unconnected sockets born inside the sandbox, IPv4 first: after a VERDICT with
  * VERDICT_SOCKETS, once. None: they could not be made. */

@@ -18,6 +18,7 @@ struct question;
 #define CONTROL_CLIENTS_MAX 128 /* one more, and the one that has been silent longest is closed */
 #define CONTROL_WORDS_MAX 64	/* words of the command in a reply */
 #define CONTROL_WORD_MAX 1024	/* bytes of a word */
+#define CONTROL_LIST_MAX 20480	/* bytes of all of them in the reply, and of the policy's files */
 
 /** struct control_client - one connection; @buf holds what came and is no line yet */
 struct control_client {

@@ -42,10 +42,24 @@ static void set(json_t *o, const char *key, const char *text)
 	(void)json_object_set_new(o, key, text ? audit_text(text) : json_null());
 }
 
+/* Return: false when the list has no room for @v, which is taken either way */
+static bool list_add(json_t *list, json_t *v, size_t *room)
+{
+	size_t len = json_dumpb(v, NULL, 0, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) + 1;
+
+	if (len > *room) {
+		json_decref(v);
+		return false;
+	}
+	*room -= len;
+	return json_array_append_new(list, v) == 0;
+}
+
 static json_t *command_words(const struct monitor *m)
 {
 	json_t *list = json_array();
 	char **argv = m->run->plan->argv;
+	size_t room = CONTROL_LIST_MAX;
 
 	for (size_t i = 0; argv && argv[i] && i < CONTROL_WORDS_MAX; i++) {
 		char word[CONTROL_WORD_MAX + 1];
@@ -53,7 +67,8 @@ static json_t *command_words(const struct monitor *m)
 
 		memcpy(word, argv[i], len);
 		word[len] = '\0';
-		(void)json_array_append_new(list, audit_text(word));
+		if (!list_add(list, audit_text(word), &room))
+			break;
 	}
 	return list;
 }
@@ -61,9 +76,12 @@ static json_t *command_words(const struct monitor *m)
 static json_t *policy_files(const struct monitor *m)
 {
 	json_t *list = json_array();
+	size_t room = CONTROL_LIST_MAX;
 
-	for (size_t i = 0; i < m->live.npaths; i++)
-		(void)json_array_append_new(list, audit_text(m->live.paths[i]));
+	for (size_t i = 0; i < m->live.npaths; i++) {
+		if (!list_add(list, audit_text(m->live.paths[i]), &room))
+			break;
+	}
 	return list;
 }
 

@@ -716,6 +716,73 @@ def test_bad_answers_answer_nothing(user):
         assert sb.answer()[0] == 403
 
 
+RACE = """
+import json, socket, sys
+path, *answers = sys.argv[1:]
+socks = [socket.socket(socket.AF_UNIX) for _ in answers]
+for s in socks: s.connect(path)
+for line in sys.stdin:
+    for s, a in zip(socks, answers):
+        s.sendall(json.dumps({"v": 1, "verb": "answer", "question": int(line), "answer": a}).encode() + b"\\n")
+    print(json.dumps([json.loads(s.makefile().readline()) for s in socks]), flush=True)
+"""
+
+
+def test_of_two_who_answer_at_once_one_is_heard_and_a_number_is_never_used_again(user):
+    with user.sandbox() as sb:
+        p = subprocess.Popen(user.world.enter() + [PYTHON, "-c", RACE, f"{user.world.runtime}/weir/{sb.entry}",
+                                                   "once", "deny", "once", "deny"], text=True,
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=user.world.env("/nonexistent"))
+        try:
+            ids = []
+            for _ in range(10):
+                begin(sb, ONE)
+                ids.append(user.question(sb)["id"])
+                p.stdin.write(f"{ids[-1]}\n")
+                p.stdin.flush()
+                said = json.loads(p.stdout.readline())
+                heard = [a for a, o in zip(("once", "deny") * 2, said) if o["ok"]]
+                assert len(heard) == 1 and all("no open question" in o["error"] for o in said if not o["ok"]), said
+                assert sb.answer()[0] == (200 if heard == ["once"] else 403)
+            assert ids == sorted(set(ids)), ids
+            begin(sb, ONE)	# an answer to what is over does not answer what is open
+            q = user.question(sb)
+            for old in ids:
+                assert user.say(sb, verb="answer", question=old, answer="always")["ok"] is False
+            assert user.questions(sb)[0]["id"] == q["id"] > ids[-1]
+            user.answer(sb, q, "deny")
+            assert sb.answer()[0] == 403
+        finally:
+            p.communicate()
+    answered = [r for r in sb.audit if r["event"] == "answer"]
+    assert len(answered) == 11 and not user.world.path(user.file).exists()
+
+
+def test_an_answer_that_comes_when_the_question_was_withdrawn_is_an_error(user):
+    with user.sandbox() as sb:
+        sb.py(f"s = proxy(); s.sendall(b'CONNECT {ONE}:7000 HTTP/1.1\\r\\n\\r\\n'); result = None")
+        q = user.question(sb)
+        user.world.write(user.file, f"deny {ONE}:7000\n", mode=0o600)	# an edit ends it
+        assert sb.py("result = read_head(s)[0]") == 403
+        o = user.answer(sb, q, "once")
+        assert o["ok"] is False and "no open question" in o["error"], o
+        assert sb.py(CONNECT, a=f"{ONE}:7000")[0] == 403
+
+
+def test_a_sandbox_of_many_long_words_is_found(user):
+    """What it says of itself has an end, however long and however strange its words are"""
+    words = ["\u00fc" * 512] * 40 + ["\x01" * 1024] * 40
+    with user.world.spawn("run", "--name", "long", "--", "/bin/sh", "-c", "echo up; read x", *words,
+                          env=user.env, state=user.state, cwd=user.project) as p:
+        assert p.readline() == b"up\n"
+        entry = wait_until(lambda: [r["sandbox"] for r in p.audit if r["event"] == "start"], 10, "the record")[0]
+        o = wait_until(lambda: user.world.path(f"{user.world.runtime}/weir/{entry}").exists() and
+                       checked(control(user.world, entry, {"v": 1, "verb": "info"})[0]), 10, "the entry")
+        assert o["ok"] and o["command"][:3] == ["/bin/sh", "-c", "echo up; read x"] and len(o["command"]) > 4, o
+        r = user.weir("ps").ok()
+        assert "long" in r.text, r
+
+
 def test_the_example_client_answers_by_its_list(user):
     with user.sandbox() as sb:
         text = (ROOT / "docs/examples/answer.py").read_text(encoding="utf-8")

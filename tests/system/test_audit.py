@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from origins.tcp import unique
-from world import IS_ROOT, verdicts
+from world import IS_ROOT, ROOT, verdicts
 
 HOST = "allowed.example.org"
 
@@ -122,6 +122,50 @@ def unwritable(net, kind):
 
 KINDS = ["directory in its place", "symlink in its place", "read-only directory",
          "fifo in its place", "hard link", "writable by others"]
+
+
+def test_every_event_of_the_sources_is_in_the_manual():
+    page = (ROOT / "docs/weir-audit.5").read_text(encoding="utf-8")
+    text = "".join(f.read_text(encoding="utf-8") for f in sorted((ROOT / "broker").glob("*/*.c")))
+    seen = set(re.findall(r'(?:record_event\(m|out_event\(a),\s*"([a-z_]+)"|\.event = "([a-z_]+)"', text))
+    seen = {a or b for a, b in seen}
+    assert len(seen) > 25 and {"verdict", "audit_moved", "lost", "kill"} <= seen, seen
+    assert not [e for e in seen if not re.search(rf"(?<![a-z_]){e}(?![a-z_])", page)], "not in weir-audit(5)"
+
+
+@pytest.mark.parametrize("kind", ["symlink", "fifo", "hard link", "directory", "somebody else's mode"])
+def test_e8_what_takes_the_logs_place_meanwhile_is_not_written_and_it_recovers(net, kind):
+    """A hostile swap of the file while the sandbox runs: refused, nothing of the target changes"""
+    state = f"{net.home}/.local/st-{unique()}"
+    target = net.write(f"{net.home}/target-{unique()}", "mine\n", 0o600)
+    f = net.path(f"{state}/weir/audit.jsonl")
+    with net.inside("--audit", "required", allow=[HOST], state=state) as sb:
+        ask = f"s, st, h, b = connect('{HOST}:80'); s.close(); result = st"
+        assert sb.py(ask) == 200
+        away = f.with_name("away")
+        f.rename(away)
+        if kind == "symlink":
+            os.symlink(target, f)
+        elif kind == "fifo":
+            os.mkfifo(f, 0o600)
+        elif kind == "hard link":
+            os.link(net.path(target), f)
+        elif kind == "directory":
+            f.mkdir()
+        else:
+            f.write_bytes(b"")
+            f.chmod(0o666)
+        if kind not in ("symlink", "directory"):
+            net.own(f"{state}/weir/audit.jsonl")
+        assert sb.py(ask) == 503
+        assert net.read(target) == b"mine\n"
+        if kind == "directory":
+            f.rmdir()
+        else:
+            f.unlink()
+        away.rename(f)
+        assert sb.py(ask) == 200
+    assert net.weir("audit", "verify", f"{state}/weir/audit.jsonl").ok().text.endswith("the chain holds\n")
 
 
 @pytest.mark.parametrize("kind", KINDS)

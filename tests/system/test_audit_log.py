@@ -386,6 +386,53 @@ def test_kill_9_of_busy_writers_leaves_whole_lines(net):
     assert audit(net, state, "verify").ok().text.endswith("the chain holds\n")
 
 
+def test_writers_that_race_to_rotate_and_are_killed_lose_nothing_of_the_others(net):
+    """Eight sandboxes at the end of a full file, half of them killed there: one chain, each record once"""
+    state = state_dir(net)
+    f = log_of(net, state)
+    with f.open("wb") as out:
+        size = 0
+        for line in chained(80000):
+            if size + len(line) > (16 << 20) - 4096:
+                break
+            size += len(line)
+            out.write(line)
+    os.chmod(f, 0o600)
+    net.own(f"{state}/weir/audit.jsonl")
+    boxes = [net.inside("--name", f"s{i}", "-q", allow=[HOST], state=state) for i in range(8)]
+    try:
+        for b in boxes:
+            b.__enter__()
+        for b in boxes:
+            b.py("result = 'it runs'")
+        for i, b in enumerate(boxes):
+            b.start("""
+                n = 0
+                try:
+                    while n < 60:
+                        refused("h%d.example.net:443" % n); n += 1
+                except OSError:
+                    pass
+                result = n
+            """)
+        wait_until(lambda: f.with_name("audit.jsonl.1").exists(), 20, "the rotation")
+        for b in boxes[::2]:
+            os.kill(b.pid, signal.SIGKILL)
+        assert [b.answer() for b in boxes[1::2]] == [60] * 4
+        assert [b.close().status for b in boxes[1::2]] == [0] * 4
+    finally:
+        for b in boxes:
+            b.__exit__(None, None, None)
+    assert not f.with_name("audit.jsonl.2").exists(), "rotated twice"
+    recs = [json.loads(x) for x in lines_of(f) if x.startswith(b"{")]
+    old = [json.loads(x) for x in lines_of(f.with_name("audit.jsonl.1")) if b'"s' in x]
+    for i in range(1, 8, 2):
+        got = [x["seq"] for x in old + recs if x.get("name") == f"s{i}"]
+        assert got == list(range(1, len(got) + 1)) and len(got) >= 62, (i, got)
+    assert [x["event"] for x in recs].count("rotate") == 1 and recs[0]["event"] == "rotate", recs[0]
+    assert audit(net, state, "verify").ok().text.endswith("the chain holds\n")
+
+
 def test_rotation_by_a_locked_monitor_and_follow_across_it(net):
     state = state_dir(net)
     with net.inside("--name", "box", allow=[HOST], state=state) as sb:
