@@ -34,6 +34,7 @@
 #include "broker/monitor/status.h"
 #include "broker/monitor/trees.h"
 #include "broker/monitor/verdict.h"
+#include "broker/monitor/who.h"
 #include "broker/monitor/workers.h"
 #include "common/err.h"
 #include "common/fd.h"
@@ -561,8 +562,8 @@ static int proxy_begin(struct monitor *m, struct err *e)
 	m->shim = SHIM_GONE;
 	m->listeners[0] = take_fd(&m->run->listen_fd);
 	m->nlisteners = 1;
-	if (m->run->secret) /* TCP: of this namespace, where its clients may be */
-		m->diag_fd = netlink_diag_open();
+	if (m->run->secret)
+		who_begin_here(m);
 	r = limit_check(e);
 	if (r == 0)
 		r = nursery_begin(m, true, e);

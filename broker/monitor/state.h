@@ -142,6 +142,8 @@ struct monitor {
 	ev_io nursery_io, nursery_exit_io;
 	unsigned starts, started, ended; /* workers asked for, reported begun, reported ended */
 	int listeners[2];		 /* copies, for a replacement only */
+	struct addr listen_addr;	 /* of weir proxy on TCP; family 0: there is none */
+	uint16_t listen_port;
 	size_t nlisteners;
 	int route[ROUTE_SOCKS_MAX]; /* the same for the transparent route, @names_fd apart */
 	uint8_t route_kind[ROUTE_SOCKS_MAX];

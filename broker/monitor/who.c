@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,13 +45,16 @@ static DIR *dir_at(int at, const char *name)
 	return d;
 }
 
-static bool holds(int process, struct look *l)
+/* Return: -1: it may not be looked at */
+static int holds(int process, struct look *l)
 {
 	DIR *d = dir_at(process, "fd");
 	const struct dirent *one;
 	bool found = false;
 
-	while (d && !found && l->fds > 0 && (l->fds % FDS_A_LOOK || now_us() < l->until) &&
+	if (!d)
+		return -1;
+	while (!found && l->fds > 0 && (l->fds % FDS_A_LOOK || now_us() < l->until) &&
 	       (one = readdir(d))) {
 		char to[64];
 		ssize_t n = readlinkat(dirfd(d), one->d_name, to, sizeof(to) - 1);
@@ -61,8 +65,7 @@ static bool holds(int process, struct look *l)
 		to[n] = '\0';
 		found = str_eq(to, l->want);
 	}
-	if (d)
-		(void)closedir(d);
+	(void)closedir(d);
 	return found;
 }
 
@@ -79,12 +82,36 @@ static void names_take(int process, struct who *w)
 		(void)escape_text(w->argv0, sizeof(w->argv0), buf, strnlen(buf, (size_t)n));
 }
 
+void who_begin_here(struct monitor *m)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	if (getsockname(m->listeners[0], (struct sockaddr *)&ss, &len) < 0 ||
+	    addr_from_sockaddr(&m->listen_addr, &m->listen_port, (const struct sockaddr *)&ss) < 0)
+		return;
+	m->diag_fd = netlink_diag_open();
+	m->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Outside a sandbox every process of the user could be named: only a client of the listener is. */
+static bool is_ours(const struct monitor *m, const struct msg_half *half)
+{
+	const struct addr *at = &m->listen_addr;
+
+	if (at->family == 0)
+		return true;
+	return half->proxy_port == m->listen_port &&
+	       (addr_eq(at, &half->proxy) ||
+		(addr_class_of(at) != ADDR_LOOPBACK && monitor_is_own(m, &half->proxy)));
+}
+
 /* Return: the number of the client's socket, 0 when the kernel does not know it or nobody holds it */
 static uint32_t inode_of(const struct monitor *m, const struct msg_half *half)
 {
 	uint32_t inode = 0;
 
-	if (half->client.family == 0 || m->diag_fd < 0 || m->proc_fd < 0 ||
+	if (half->client.family == 0 || m->diag_fd < 0 || m->proc_fd < 0 || !is_ours(m, half) ||
 	    netlink_tcp_inode(m->diag_fd, &half->client, half->client_port, &half->proxy,
 			      half->proxy_port, &inode) < 0)
 		return 0;
@@ -104,13 +131,15 @@ static void holder_find(const struct monitor *m, uint32_t inode, struct who *w)
 	       (one = readdir(d))) {
 		SCOPED_FD int process = -1;
 		uint64_t pid;
+		int r;
 
 		if (num_u64(one->d_name, 1, UINT32_MAX, &pid) < 0)
 			continue;
-		seen++;
 		process = openat(dirfd(d), one->d_name,
 				 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (process < 0 || !holds(process, &l))
+		r = process < 0 ? -1 : holds(process, &l);
+		seen += r >= 0;
+		if (r <= 0)
 			continue;
 		w->pid = (uint32_t)pid;
 		names_take(process, w);

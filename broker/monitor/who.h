@@ -30,6 +30,9 @@ struct who {
  * @w: filled in; pid 0 when nobody holds it, more than WHO_PROCESSES_MAX run, or it takes longer
  *     than WHO_LOOK_US */
 void who_find(const struct monitor *m, const struct msg_half *half, struct who *w);
+/** who_begin_here() - weir proxy on TCP: its clients are processes of this machine, if of any. Only who is
+ * connected to its listener is looked for, and found only among this user's. Before the lock */
+void who_begin_here(struct monitor *m);
 /** struct who_budget - what looks for records have cost in this second */
 struct who_budget {
 	double since; /* when it began, loop time */

@@ -12,6 +12,7 @@ import urllib.parse
 import pytest
 
 from origins import tcp as tcp_mod
+from test_worker_lies import PAIR
 from world import IS_ROOT, PATH, PYTHON, Running, flags, need, wait_until
 
 HOST, OTHER, DENIED = "allowed.example.org", "other.example.org", "denied.example.net"
@@ -99,6 +100,48 @@ def test_the_printed_url_is_all_that_curl_needs(net):
     assert all(not q.header("proxy-authorization") for q in net.web.requests)
     ends = [r for r in d.audit if r["event"] == "end"]
     assert [e["host"] for e in ends] == [HOST, HOST], ends
+
+
+CLIENT = """
+import base64, socket, sys, urllib.parse
+u = urllib.parse.urlsplit(sys.argv[1])
+s = socket.create_connection((u.hostname, u.port))
+auth = base64.b64encode(f"weir:{u.password}".encode()).decode()
+s.sendall(f"CONNECT {sys.argv[2]}:80 HTTP/1.1\\r\\nProxy-Authorization: Basic {auth}\\r\\n\\r\\n".encode())
+print(s.recv(12).decode(), flush=True)
+sys.stdin.read()
+"""
+
+
+def held(world, url, host):
+    """A client outside that keeps its connection until it is ended"""
+    return subprocess.Popen(world.enter() + [PYTHON, "-c", CLIENT, url, host], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, env=world.env("/nonexistent"))
+
+
+def test_a_client_on_this_machine_is_named_and_nobody_else_is(net):
+    """Only who is connected to the listener: not whom a worker names that was taken over"""
+    with proxy(net, "127.0.0.1:0", "--audit", "client") as p:
+        for host, status in ((DENIED, b"403"), (HOST, b"200")):
+            c = held(net, p.url, host)
+            assert c.stdout.readline().split()[1] == status
+            r = p.wait_audit(lambda r, h=host: r["event"] == "verdict" and r["host"] == h)[0]
+            c.communicate()
+            assert r["client"]["pid"] == c.pid and r["client"]["argv0"] == PYTHON, r
+        p.stop()
+    pair = subprocess.Popen(net.enter() + [PYTHON, "-c", PAIR + "print(flush=True)\ninput()"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert pair.stdout.readline() == b"\n", "the connection is not there"
+        with proxy(net, "127.0.0.1:0", test=True, env={"WEIR_TEST_MISBEHAVE": "false-ends"}) as p:
+            c = held(net, p.url, "misbehave.example.net")
+            assert c.stdout.readline().split()[1] == b"403"
+            r = p.wait_audit(lambda r: r["event"] == "verdict")[0]
+            c.communicate()
+            assert "client" not in r and r["host"] == "misbehave.example.net", r
+            p.stop()
+    finally:
+        pair.communicate(b"\n")
 
 
 def test_pythons_urllib_works_with_the_printed_url(net):
