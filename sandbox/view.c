@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
+#include "common/feature.h"
 #include "common/scope.h"
 #include "common/stage.h"
 #include "sandbox/etc.h"
@@ -201,7 +202,8 @@ static int run_make(struct tree *t, struct err *e)
 static int tmp_make(struct tree *t, struct err *e)
 {
 	SCOPED_FD int dir = -1;
-	int r = private_dir(t, "tmp", "tmp", 01777, e);
+	int r = feature_off("private") ? system_dir(t, "/tmp", e)
+				       : private_dir(t, "tmp", "tmp", 01777, e);
 
 	if (r < 0 || !t->plan->tmp_file.name)
 		return r;

@@ -103,6 +103,8 @@ KERNEL = ["vsock refused", "other socket families refused", "no new user namespa
     ("caps", ["no capability, no new privilege", "every process below the monitor is locked"]),
     ("close", ["inherited descriptors closed"]),
     ("environ", ["no secret of the environment"]),
+    ("private", ["unix socket of the host dead", "unix socket made after the launch dead",
+                 "unix socket moved into place later dead", "write outside refused"]),
     ("guard", ["no hook or setting left for git outside"]),
 ])
 def test_a_probe_fails_without_its_protection(world, without, names):
