@@ -388,7 +388,7 @@ static int layer_hide(struct tree *t, const char *path, int lower, struct err *e
 
 	if (layer < 0 || (r = layer_own(t, path, layer, e)) < 0)
 		return layer < 0 ? layer : r;
-	for (size_t i = 0; i < t->plan->nhidden; i++) {
+	for (size_t i = 0; i < t->plan->nhidden && !feature_off("whiteouts"); i++) {
 		const char *h = t->plan->hidden[i];
 
 		if (strncmp(h, path, len) == 0 && h[len] == '/' &&

@@ -42,19 +42,23 @@ static const char usage[] =
 
 /* ---- from inside ---- */
 
-static void sockets_begin(struct bench *b, const char *state, bool later)
+/* What is there before the sandbox, or (@later) comes while it runs. */
+static void targets_make(struct bench *b, const char *state, bool later)
 {
 	const char *bad = sockets_make(&b->sockets, &b->bases, later);
+	struct err e;
 
 	if (bad)
 		bench_says(b, state, false, "sockets to attack are there", "%s: %s", bad,
 			   strerror(errno));
+	if (later && bench_credentials(b, true, &e) < 0)
+		bench_says(b, state, false, "credentials to attack are there", "%s", e.what);
 }
 
 static int probe_state(struct bench *b, const char *state)
 {
 	const bool host = str_eq(state, "view host"), route = str_eq(state, "transparent");
-	char port[8], allow[64], line[512];
+	char port[8], allow[64], line[512], tools[96];
 	const char *const argv[] = { "weir",
 				     "run",
 				     "-q",
@@ -69,6 +73,8 @@ static int probe_state(struct bench *b, const char *state)
 				     route ? "transparent" : "proxy",
 				     "--view",
 				     host ? "host" : "project",
+				     b->overlay ? "-r" : "--no-user-policy",
+				     b->overlay ? tools : "--no-user-policy",
 				     "-a",
 				     route ? TEST_NAME ":443" : allow,
 				     "--",
@@ -80,6 +86,8 @@ static int probe_state(struct bench *b, const char *state)
 				     b->dir,
 				     b->abstract,
 				     b->bases.runtime ? b->bases.runtime : "",
+				     getenv("HOME") ? getenv("HOME") : "/",
+				     b->overlay ? "granted" : "",
 				     NULL };
 	const bool loud = str_eq(state, "allow");
 	unsigned before = b->passed + b->failed, warnings = 0;
@@ -87,8 +95,9 @@ static int probe_state(struct bench *b, const char *state)
 	int r, status;
 
 	(void)snprintf(port, sizeof(port), "%u", b->port);
+	(void)snprintf(tools, sizeof(tools), "%s/.cargo", b->home);
 	(void)snprintf(allow, sizeof(allow), "127.0.0.1:%u", b->port);
-	sockets_begin(b, state, false);
+	targets_make(b, state, false);
 	if ((r = run_start(b, argv, RUN_IN | (loud ? RUN_ERR : 0), NULL, &s)) < 0)
 		return r;
 	while (run_line(s.out, line, sizeof(line)) >= 0) {
@@ -96,7 +105,7 @@ static int probe_state(struct bench *b, const char *state)
 			bench_report(b, state, line);
 			continue;
 		}
-		sockets_begin(b, state, true);
+		targets_make(b, state, true);
 		(void)fd_write_all(s.in, "", 1);
 	}
 	while (loud && run_line(s.err, line, sizeof(line)) >= 0)
@@ -104,6 +113,7 @@ static int probe_state(struct bench *b, const char *state)
 	status = run_wait(s.pid);
 	run_close(&s);
 	sockets_remove(&b->sockets, &b->bases);
+	(void)bench_credentials(b, false, NULL);
 	if (loud)
 		bench_says(b, state, warnings == (lock_landlock_abi() < 6 ? 2 : 1),
 			   "network allow is said loudly", "%u warnings", warnings);
@@ -356,7 +366,8 @@ static int run_probes(struct bench *b, struct err *e)
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < ARRAY_LEN(states); i++)
+	/* the last, view host, is refused where there are no overlays: weir doctor says so */
+	for (size_t i = 0; i + !b->overlay < ARRAY_LEN(states); i++)
 		if ((r = probe_state(b, states[i])) == -EINTR)
 			return err_set(e, EINTR, "weir test");
 		else if (r < 0)

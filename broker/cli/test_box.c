@@ -85,16 +85,33 @@ int promise_write_outside(struct inside *in)
 
 int promise_credentials(struct inside *in)
 {
-	static const char *const names[] = { ".ssh",	".aws",	      ".netrc",	 ".config/gcloud",
-					     ".docker", ".gnupg",     ".npmrc",	 ".git-credentials",
-					     ".kube",	".config/gh", ".pypirc", ".config/weir" };
-	const char *home = getenv("HOME");
+	static const char *const names[] = { ".ssh",
+					     ".aws",
+					     ".netrc",
+					     ".config/gcloud",
+					     ".docker",
+					     ".gnupg",
+					     ".npmrc",
+					     ".git-credentials",
+					     ".cargo/credentials",
+					     ".cargo/credentials.toml",
+					     ".kube",
+					     ".config/gh",
+					     ".pypirc",
+					     ".config/weir" };
+	const char *const homes[] = { getenv("HOME"), in->user_home };
 	char path[4096];
 
-	for (size_t i = 0; home && i < ARRAY_LEN(names); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", home, names[i]);
+	if (!homes[0])
+		return promise_bad(in, "there is no HOME");
+	(void)snprintf(path, sizeof(path), "%s/.cargo/config.toml", homes[0]);
+	if (in->granted && access(path, R_OK) < 0)
+		return promise_bad(in, "the read grant that holds them is not there");
+	for (size_t i = 0; i < ARRAY_LEN(homes) * ARRAY_LEN(names); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", homes[i / ARRAY_LEN(names)],
+			       names[i % ARRAY_LEN(names)]);
 		if (access(path, F_OK) == 0)
-			return promise_bad(in, "~/%s is there", names[i]);
+			return promise_bad(in, "%s is there", path);
 	}
 	if (access("/etc/shadow", R_OK) == 0)
 		return promise_bad(in, "/etc/shadow can be read");

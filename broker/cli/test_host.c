@@ -22,10 +22,12 @@
 #include <unistd.h>
 
 #include "broker/cli/cli.h"
+#include "broker/cli/probe.h"
 #include "broker/cli/test_inside.h"
 #include "common/addr.h"
 #include "common/err.h"
 #include "common/fd.h"
+#include "common/feature.h"
 #include "common/scope.h"
 
 #define SILENT_MS 120000 /* longest wait for a line of a sandbox */
@@ -150,8 +152,20 @@ static int file_make(const char *path, struct err *e)
 
 /* Below the bench's directory, parents first. A name that ends in '/' is a directory. */
 static const char *const places[] = {
-	"project/",	  "project/.git/", "project/.git/hooks/", "project/.git/config", "outside/",
-	"outside/secret", "state/"
+	"project/",
+	"project/.git/",
+	"project/.git/hooks/",
+	"project/.git/config",
+	"outside/",
+	"outside/secret",
+	"state/",
+	"home/",
+	"home/.cache/",
+	"home/.ssh/",
+	"home/.ssh/id_ed25519",
+	"home/.cargo/",
+	"home/.cargo/config.toml",
+	"home/.cargo/credentials",
 };
 
 static int places_make(struct bench *b, struct err *e)
@@ -167,6 +181,7 @@ static int places_make(struct bench *b, struct err *e)
 	}
 	(void)snprintf(b->project, sizeof(b->project), "%s/project", b->dir);
 	(void)snprintf(b->state, sizeof(b->state), "%s/state", b->dir);
+	(void)snprintf(b->home, sizeof(b->home), "%s/home", b->dir);
 	(void)snprintf(b->abstract, sizeof(b->abstract), "weir-test-%d", getpid());
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
 		(void)snprintf(path, sizeof(path), "%s/%s", b->dir, places[i]);
@@ -182,25 +197,24 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 {
 	(void)st;
 	(void)kind;
-	if (at->level > 0)
-		(void)remove(path);
+	(void)at;
+	(void)remove(path);
 	return 0;
 }
 
-static void places_remove(const struct bench *b)
+int bench_credentials(const struct bench *b, bool there, struct err *e)
 {
-	char path[128];
+	char made[128], moved[128], plain[128];
+	int r;
 
-	(void)nftw(b->state, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	for (size_t i = ARRAY_LEN(places); i-- > 0;) {
-		size_t len = (size_t)snprintf(path, sizeof(path), "%s/%s", b->dir, places[i]);
-
-		if (path[len - 1] == '/')
-			(void)rmdir(path);
-		else
-			(void)unlink(path);
-	}
-	(void)rmdir(b->dir);
+	(void)snprintf(made, sizeof(made), "%s/home/.cargo/credentials.toml", b->dir);
+	(void)snprintf(plain, sizeof(plain), "%s/home/.cargo/new", b->dir);
+	(void)snprintf(moved, sizeof(moved), "%s/home/.cargo/credentials", b->dir);
+	if (!there)
+		return unlink(made) < 0 ? err_set(e, errno, "remove '%s'", made) : 0;
+	if ((r = file_make(made, e)) < 0 || (r = file_make(plain, e)) < 0)
+		return r;
+	return rename(plain, moved) < 0 ? err_set(e, errno, "rename '%s'", plain) : 0;
 }
 
 static void on_signal(int sig)
@@ -226,8 +240,9 @@ int bench_make(struct bench *b, struct err *e)
 	if (r < 0 || (r = start_origin(b, e)) < 0)
 		return r;
 	b->bases = (struct socket_bases){ .bench = b->dir,
-					  .home = getenv("HOME"),
+					  .home = b->home,
 					  .runtime = getenv("XDG_RUNTIME_DIR") };
+	b->overlay = !feature_off("overlay") && probe_overlay() == 0;
 	b->abstract_fd = abstract_listener(b->abstract);
 	return b->abstract_fd < 0 ? err_set(e, -b->abstract_fd, "make a unix socket to attack") : 0;
 }
@@ -242,7 +257,7 @@ void bench_remove(struct bench *b)
 	if (!b->dir[0])
 		return;
 	sockets_remove(&b->sockets, &b->bases);
-	places_remove(b);
+	(void)nftw(b->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- sandboxes ---- */
@@ -262,7 +277,7 @@ __attribute__((noreturn)) static void child(const struct bench *b, const char *c
 	    (ends[1] >= 0 && dup2(ends[1], STDERR_FILENO) < 0) || dup2(stray, RUN_STRAY_FD) < 0 ||
 	    setenv("AWS_SECRET_ACCESS_KEY", TEST_SECRET, 1) < 0 ||
 	    setenv("EDITOR", "ed --token=" TEST_SECRET, 1) < 0 ||
-	    setenv("XDG_STATE_HOME", b->state, 1) < 0 ||
+	    setenv("XDG_STATE_HOME", b->state, 1) < 0 || setenv("HOME", b->home, 1) < 0 ||
 	    /* leaves no cache of a project that goes */
 	    setenv("XDG_CACHE_HOME", "/dev/null", 1) < 0 || chdir(b->project) < 0 ||
 	    (before && before() < 0))

@@ -17,9 +17,10 @@
 
 /** struct bench - what must stay out of reach of a sandbox, and how the attempts went so far */
 struct bench {
-	char dir[64], project[80], state[80], abstract[64];
+	char dir[64], project[80], state[80], home[80], abstract[64];
 	struct socket_bases bases;
 	struct socket_made sockets; /* of the sandbox that runs now */
+	bool overlay;		    /* read grants of directories work here */
 	int abstract_fd;	    /* a socket that listens there */
 	uint16_t port;		    /* of an origin on 127.0.0.1 */
 	pid_t origin;
@@ -34,6 +35,9 @@ int bench_make(struct bench *b, struct err *e);
 void bench_remove(struct bench *b);
 /** bench_interrupted() - ^C and its like: nothing more is started, what was made is to be removed */
 bool bench_interrupted(void);
+/** bench_credentials() - make, while a sandbox runs, or remove: one that is written and one that is replaced by
+ * rename, below a read grant of the home that the bench's sandboxes have. Return: 0, or -errno with @e */
+int bench_credentials(const struct bench *b, bool there, struct err *e);
 /** bench_report() - one attempt, as a probe tells it: "ok NAME" or "fail NAME: DETAIL" */
 void bench_report(struct bench *b, const char *state, const char *line);
 /** bench_says() - the same in pieces; @fmt: the detail of a failure */

@@ -109,13 +109,15 @@ int test_inside(int argc, char **argv)
 		for (;;)
 			(void)pause();
 	}
-	if (argc != 5 || num_port(argv[1], strlen(argv[1]), &in.port) < 0)
+	if (argc != 7 || num_port(argv[1], strlen(argv[1]), &in.port) < 0)
 		return 1;
 	in.dir = argv[2];
 	in.abstract = argv[3];
 	in.bases = (struct socket_bases){ .bench = argv[2],
 					  .home = getenv("HOME"),
 					  .runtime = argv[4][0] ? argv[4] : NULL };
+	in.user_home = argv[5];
+	in.granted = argv[6][0] != '\0';
 	for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
 		if (!(probes[i].states & state_bits(argv[0])))
 			continue;

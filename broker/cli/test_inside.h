@@ -20,7 +20,8 @@ static inline uint8_t test_pattern(uint32_t i)
 /**
  * test_inside() - run the probes for one network state, a line each on stdout:
  * "ok NAME" or "fail NAME: DETAIL"
- * argv: STATE PORT BENCH-DIRECTORY ABSTRACT-NAME RUNTIME-DIRECTORY, or "wait"; the last may be empty.
+ * argv: STATE PORT BENCH-DIRECTORY ABSTRACT-NAME RUNTIME-DIRECTORY HOME GRANTED, or "wait"; the
+ * directory and the last may be empty.
  * For TEST_SOCKETS_WAIT a byte is read from stdin
  * Return: 0 when every line could be written */
 int test_inside(int argc, char **argv);

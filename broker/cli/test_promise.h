@@ -3,6 +3,7 @@
 #ifndef WEIR_BROKER_CLI_TEST_PROMISE_H
 #define WEIR_BROKER_CLI_TEST_PROMISE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/cli/test_sockets.h"
@@ -14,6 +15,8 @@
 struct inside {
 	uint16_t port;		    /* of the origin on the host's loopback */
 	const char *dir, *abstract; /* the bench's directory */
+	const char *user_home;	    /* of who runs weir test; $HOME is the bench's */
+	bool granted;		    /* ~/.cargo is a read grant */
 	struct socket_bases bases;  /* of the sockets */
 	char detail[PROMISE_DETAIL_MAX];
 };
