@@ -179,7 +179,11 @@ class Bench:
                                 "--route", "transparent", "--env", "BENCH_NAME=bench.localhost", "--allow",
                                 f"bench.localhost:{self.port} private", "--", self.load, "client",
                                 "bench.localhost")
+        self.silent = self.popen(self.weir, "run", "-q", "--preset", "none", "--audit", "off", "--allow",
+                                 f"localhost:{self.port} private", "--", self.load, "client",
+                                 "localhost")
         self.procs = None
+        assert self.ask(self.silent, "rate 1 3 %d 3128" % self.port), "the sandboxed client is dead"
         assert self.ask(self.inside, "rate 1 3 %d 3128" % self.port), "the sandboxed client is dead"
         self.procs = Procs(self.inside.pid)
         self.peers = {}
@@ -295,6 +299,7 @@ class Bench:
         bad = sum(int(x[2]) for x in raw.get("weir", []))
         if bad:
             row("  failed requests", bad)
+        self.audit(rounds, count)
         med, _ = self.measure(rounds, f"rate 1 {count // 4}", 1)
         if "weir" in med and "direct" in med:
             row("added latency of a new connection", f"{med['weir'] - med['direct']:.0f} us",
@@ -312,6 +317,16 @@ class Bench:
                     keep.setdefault(name, []).append(float(a[0]))
         self.ratio("keep-alive plain HTTP, rate vs direct",
                    {k: statistics.median(v) for k, v in keep.items()}, ">= 0.35", "0.45", "/s")
+
+    def audit(self, rounds, count):
+        """What two records a connection cost"""
+        got = ([], [])
+        for i in range(2 * rounds):
+            p = (self.inside, self.silent)[i % 2]
+            got[i % 2].append(float(self.ask(p, f"rate 8 {count} {self.port} 3128")[0]))
+        on, off = map(statistics.median, got)
+        row("new CONNECT + request, rate with audit vs without", f"{on / off:.2f}", ">= 0.75", "",
+            f"{on:.0f}/s, without {off:.0f}/s")
 
     @staticmethod
     def ratio(what, med, req, stretch, unit):
