@@ -19,6 +19,7 @@ extern const struct filter_prog filter_worker;	     /* default kill */
 extern const struct filter_prog filter_worker_names; /* the same for the transparent route */
 extern const struct filter_prog filter_names;	/* default allow; in front of filter_worker_names */
 extern const struct filter_prog filter_connect; /* default allow; connect() is notified */
+extern const struct filter_prog filter_gates;	/* the same, but for the addresses at GATES_AT */
 extern const struct filter_prog filter_shim;	/* default kill */
 extern const struct filter_prog filter_keeper;	/* default kill */
 extern const struct filter_prog filter_monitor; /* default kill */

@@ -87,10 +87,11 @@ static const struct table tables[] = {
 	{ "worker_names", false, worker_names_rules, ARRAY_LEN(worker_names_rules), NULL, 0 },
 	{ "names", true, names_rules, ARRAY_LEN(names_rules), NULL, 0 },
 	{ "connect", true, connect_rules, ARRAY_LEN(connect_rules), NULL, 0 },
+	{ "gates", true, gates_rules, ARRAY_LEN(gates_rules), NULL, 0 },
 #else
 	{ "nursery", false, NULL, 0, NULL, 0 },	     { "worker", false, NULL, 0, NULL, 0 },
 	{ "worker_names", false, NULL, 0, NULL, 0 }, { "names", true, NULL, 0, NULL, 0 },
-	{ "connect", true, NULL, 0, NULL, 0 },
+	{ "connect", true, NULL, 0, NULL, 0 },	     { "gates", true, NULL, 0, NULL, 0 },
 #endif
 #if HAVE_SHIM
 	{ "shim", false, shim_rules, ARRAY_LEN(shim_rules), NULL, 0 },

@@ -8,6 +8,7 @@
  *   shim/filter_rules.h            shim_rules, keeper_rules
  *   sandbox/filter_rules.h         command_rules, unnested_rules (default allow: FAIL rows only)
  *   broker/worker/filter_rules.h   connect_rules (default allow: NOTIFY rows only)
+ *   broker/worker/filter_rules.h   gates_rules (default allow: NOTIFY and FAIL rows only)
  *   broker/worker/filter_rules.h   names_rules (default allow: FAIL rows only)
  * In every other table the default is to kill the process. Rows of a call that this architecture
  * does not have are left out. Several rows of one call: any that matches decides; rows of one call
@@ -60,6 +61,7 @@ struct filter_rule {
 #define WHEN2(a, b) { 0, 2, { a, b } }
 #define FILTER_NOTIFY (-1)
 #define NOTIFY { FILTER_NOTIFY, 0, { FILTER_NO_ARG, FILTER_NO_ARG } }
+#define NOTIFY_WHEN(a) { FILTER_NOTIFY, 1, { a, FILTER_NO_ARG } }
 #define FAIL(num) { num, 0, { FILTER_NO_ARG, FILTER_NO_ARG } }
 #define FAIL_WHEN(num, a) { num, 1, { a, FILTER_NO_ARG } }
 #define FAIL_WHEN2(num, a, b) { num, 2, { a, b } }

@@ -419,6 +419,7 @@ void msg_put_verdict(struct msg_wr *w, const struct msg_verdict *m)
 	wr_u8(w, m->reason);
 	wr_u32(w, m->flags);
 	wr_u16(w, m->port);
+	wr_u16(w, m->gate);
 	wr_str(w, m->host);
 	wr_str(w, m->text);
 	wr_str(w, m->private_text);
@@ -432,6 +433,7 @@ int msg_get_verdict(struct msg_rd *r, struct msg_verdict *m)
 	m->reason = rd_u8(r);
 	m->flags = rd_u32(r);
 	m->port = rd_u16(r);
+	m->gate = rd_u16(r);
 	rd_str(r, m->host, sizeof(m->host));
 	rd_str(r, m->text, sizeof(m->text));
 	rd_str(r, m->private_text, sizeof(m->private_text));
@@ -481,6 +483,19 @@ void msg_put_entry(struct msg_wr *w, const struct msg_entry *m)
 int msg_get_entry(struct msg_rd *r, struct msg_entry *m)
 {
 	rd_str(r, m->name, sizeof(m->name));
+	return rd_end(r);
+}
+
+void msg_put_start(struct msg_wr *w, const struct msg_start *m)
+{
+	wr_u8(w, m->has_gates);
+	wr_u8(w, m->has_names);
+}
+
+int msg_get_start(struct msg_rd *r, struct msg_start *m)
+{
+	m->has_gates = rd_u8(r);
+	m->has_names = rd_u8(r);
 	return rd_end(r);
 }
 

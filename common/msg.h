@@ -48,8 +48,7 @@ enum msg_type {
 	MSG_STOP,
 	MSG_NAMED,
 	/* monitor -> nursery */
-	MSG_START, /* the worker's end of its socket, and perhaps the socket at which names are asked
-		    * for; a worker still alive is killed first */
+	MSG_START, /* 1-3 descriptors: see struct msg_start; a worker still alive is killed first */
 	MSG_ENTRY, /* 1 descriptor: the directory of the runtime entries. MSG_STOP: kill the worker */
 	/* nursery -> monitor */
 	MSG_STARTED,
@@ -249,6 +248,8 @@ struct msg_verdict {
 	uint8_t reason;	 /* enum reason */
 	uint32_t flags;	 /* enum msg_verdict_flag */
 	uint16_t port;
+	uint16_t gate; /* 1-GATES_MAX: with VERDICT_FIXED, where one of addr[] and its port lie for
+			* connect(); 0: nowhere */
 	char host[HOST_MAX + 1]; /* canonical; the only spelling used from here on */
 	char text[MSG_TEXT_MAX +
 		  1]; /* refused: the body, three lines, each ended by LF; allowed: one
@@ -298,7 +299,11 @@ struct msg_entry {
 /* CGROUP, the same body: the directory CGROUP_FRONT and the name, which can be removed when the sandbox
  * has left it. */
 #define CGROUP_FRONT "weir-"
-/* START {} + 1 descriptor. STOP {}. STARTED, ENDED: */
+/* START + the worker's end of its socket, then as it says: the page of gates, the socket at which names
+ * are asked for. STOP {}. STARTED, ENDED: */
+struct msg_start {
+	uint8_t has_gates, has_names;
+};
 struct msg_started {
 	uint32_t pid; /* in the nursery's pid namespace: information only */
 };
@@ -397,6 +402,7 @@ MSG_PAIR(verdict);
 MSG_PAIR(dial);
 MSG_PAIR(named);
 MSG_PAIR(entry);
+MSG_PAIR(start);
 MSG_PAIR(started);
 MSG_PAIR(ended);
 MSG_PAIR(listeners);

@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "broker/monitor/gates.h"
+
 void conn_table_init(struct conn_table *t, size_t max)
 {
 	*t = (struct conn_table){ .max = max };
@@ -59,6 +61,7 @@ void conn_table_dialed(struct conn_table *t, struct conn *c)
 	if (c->is_undialed)
 		TAILQ_REMOVE(&t->undialed, c, undialed);
 	c->is_undialed = false;
+	gates_shut(t->gates, &c->gate);
 }
 
 static void conn_free(struct conn *c)

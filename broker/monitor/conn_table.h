@@ -67,6 +67,7 @@ struct conn {
 	struct addr peer;	       /* publish: the client, by the worker's word */
 	uint64_t want;		       /* publish: the number of its WANT; 0: none */
 	ino_t born[2];		       /* publish: the sockets that may be connected, IPv4 first */
+	uint16_t gate;		       /* that is open for it; 0: none */
 };
 
 struct conn_table {
@@ -75,6 +76,7 @@ struct conn_table {
 	uint32_t last;		     /* highest number this worker has used */
 	uint64_t serial;	     /* last given out */
 	TAILQ_HEAD(, conn) undialed; /* allowed, not connected: oldest first */
+	struct gates *gates;	     /* NULL: there are none */
 };
 
 /** conn_table_init() - @max: how many may exist at once */
@@ -87,7 +89,7 @@ uint64_t conn_table_use(struct conn_table *t, uint32_t num);
 /** conn_table_add() - remember @num, which conn_table_use() has just taken.
  * Return: the connection, or NULL when there are too many (a protocol error) or no memory */
 struct conn *conn_table_add(struct conn_table *t, uint32_t num, uint64_t serial);
-/** conn_table_dialed() - @c is connected: nothing more may be dialled for it */
+/** conn_table_dialed() - @c is connected, or will not be: nothing more may be dialled for it */
 void conn_table_dialed(struct conn_table *t, struct conn *c);
 /** conn_table_del() - forget and free */
 void conn_table_del(struct conn_table *t, struct conn *c);

@@ -58,6 +58,8 @@ static const struct filter_rule monitor_rules[] = {
 	{ SCMP_SYS(kill),              WHEN2(ARG_EQ(0, 0), ARG_EQ(1, SIGTTOU)), "the same" },
 	{ SCMP_SYS(rt_sigpending),     ANY,                 "was it stopped" },
 	{ SCMP_SYS(process_vm_readv),  ANY,                 "read its address" },
+	{ SCMP_SYS(memfd_create),      ANY,                 "the page of gates, made when the first worker starts" },
+	{ SCMP_SYS(ftruncate),         ANY,                 "the same" },
 	{ SCMP_SYS(socketpair),        WHEN(ARG_LOW32(0, AF_UNIX)), "a fresh pair for a new worker" },
 	{ SCMP_SYS(shutdown),          ANY,                 "close the network after five worker deaths" },
 	{ SCMP_SYS(close),             ANY,                 "close what was used" },

@@ -158,6 +158,8 @@ int monitor_init(struct monitor *m, struct run *run)
 	resolv_init(&m->resolv, "/etc/resolv.conf");
 	/* a client connection that goes on to another host has two for a moment */
 	conn_table_init(&m->conns, (size_t)policy_connections(run->policy) * 2 + 16);
+	gates_init(&m->gates);
+	m->conns.gates = &m->gates;
 	m->queue_max = m->conns.max + NAMES_QUEUED;
 	m->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
 	m->audit = audit_new(run->id, run->name, run->audit_off);
@@ -194,6 +196,7 @@ void monitor_free(struct monitor *m)
 		free(q);
 	}
 	(void)conn_table_drain(&m->conns, NULL, NULL);
+	gates_close(&m->gates);
 	relay_out_free(&m->out);
 	terminal_free(m);
 	hosts_free(&m->hosts);

@@ -23,6 +23,7 @@
 #include "control.h"
 #include "entry.h"
 #include "forward.h"
+#include "gates.h"
 #include "hosts.h"
 #include "live.h"
 #include "names.h"
@@ -156,6 +157,7 @@ struct monitor {
 	enum worker_state worker;
 	ev_io worker_io, worker_out;
 	ev_timer ready_timer;
+	struct gates gates;
 	ev_io connects; /* connects.c: the listener of the worker's filter */
 	int connects_fd;
 	ev_io launcher_io;

@@ -101,6 +101,20 @@ static struct conn *conn_of(struct monitor *m, struct request *q)
 	return c;
 }
 
+/* The first IPv4 address goes unasked: the others are dialled when it fails. A port inside the sandbox is
+ * another one than the same port here. */
+static uint16_t gate_open(struct monitor *m, struct conn *c)
+{
+	const struct policy_upstream *up = policy_upstream(m->run->policy);
+	uint16_t port = c->flags & VERDICT_UPSTREAM && up ? up->port : c->target.port;
+
+	if (c->flags & VERDICT_SOCKETS)
+		return 0;
+	for (size_t i = 0; i < c->nallowed && c->gate == 0; i++)
+		c->gate = gates_open(&m->gates, &c->allowed[i], port, ev_now(m->loop));
+	return c->gate;
+}
+
 /* The record first, then the word that lets anything out; who asked is looked for when the word is
  * sent, unless the record must be on file before. */
 static int allow(struct monitor *m, struct request *q, uint32_t flags, const struct addr *fixed,
@@ -130,6 +144,7 @@ static int allow(struct monitor *m, struct request *q, uint32_t flags, const str
 			return refuse(m, q, REASON_INTERNAL, NULL, NULL);
 		memcpy(c->allowed, fixed, nfixed * sizeof(*fixed));
 		c->nallowed = v.naddr = (uint8_t)nfixed;
+		v.gate = gate_open(m, c);
 		memcpy(v.addr, fixed, nfixed * sizeof(*fixed));
 	}
 	c->is_quiet = forward_is_quiet(m, c->forward);

@@ -154,6 +154,7 @@ static bool may_dial(struct monitor *m, const struct conn *c, const struct polic
 static int cut(struct monitor *m, struct conn *c)
 {
 	c->cut = true;
+	gates_shut(&m->gates, &c->gate);
 	wr_open(&m->wr, MSG_CUT, c->num);
 	return worker_send(m);
 }

@@ -179,15 +179,24 @@ static void on_not_ready(struct ev_loop *loop, ev_timer *w, int revents)
 
 int worker_start(struct monitor *m)
 {
-	int sv[2], fds[2], r;
+	int sv[2], fds[3], r;
+	struct msg_start start;
+	size_t nfds = 0;
 
 	r = fd_pair(sv);
 	if (r < 0)
 		return r;
-	fds[0] = sv[1];
-	fds[1] = m->names_fd;
+	if (m->gates.fd < 0)
+		gates_make(&m->gates);
+	start = (struct msg_start){ m->gates.fd >= 0, m->names_fd >= 0 };
+	fds[nfds++] = sv[1];
+	if (start.has_gates)
+		fds[nfds++] = m->gates.fd;
+	if (start.has_names)
+		fds[nfds++] = m->names_fd;
 	wr_open(&m->wr, MSG_START, 0);
-	r = wr_send(&m->wr, m->nursery_sock, fds, m->names_fd >= 0 ? 2 : 1);
+	msg_put_start(&m->wr, &start);
+	r = wr_send(&m->wr, m->nursery_sock, fds, nfds);
 	(void)close(sv[1]);
 	if (r < 0) {
 		(void)close(sv[0]);

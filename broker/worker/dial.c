@@ -161,6 +161,17 @@ static bool is_any_open(const struct deal *d)
 	return false;
 }
 
+/* The same address where the monitor has it open, or @ss. */
+static const struct sockaddr *gate_of(const struct deal *d, const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in *all = d->conn->w->gates, *want = (const struct sockaddr_in *)ss;
+	const struct sockaddr_in *gate = all && d->gate ? &all[d->gate - 1] : NULL;
+	bool is_same = gate && ss->ss_family == AF_INET && gate->sin_port == want->sin_port &&
+		       gate->sin_addr.s_addr == want->sin_addr.s_addr;
+
+	return (const struct sockaddr *)(is_same ? gate : want);
+}
+
 /* A socket for the address @i, or the one that was born inside for it. */
 static int dial_socket(struct deal *d, uint8_t i, uint16_t port)
 {
@@ -176,7 +187,7 @@ static int dial_socket(struct deal *d, uint8_t i, uint16_t port)
 		return -errno;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)); /* see accept.c */
-	if (connect(fd, (const struct sockaddr *)&ss, len) == 0 || errno == EINPROGRESS)
+	if (connect(fd, gate_of(d, &ss), len) == 0 || errno == EINPROGRESS)
 		return fd;
 	error = errno;
 	(void)close(fd);

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "../../common/filter_rule.h"
+#include "../../common/gates.h"
 #include "filter_args.h"
 
 #define SOCKET_KIND 0xf /* SOCK_STREAM, … without SOCK_NONBLOCK and SOCK_CLOEXEC */
@@ -99,6 +100,25 @@ static const struct filter_rule connect_rules[] = {
 	{ SCMP_SYS(connect), NOTIFY, "the monitor answers for each place the worker goes to" },
 };
 
+/* The same where the worker has a page of gates: an address that lies there, aligned, is one that a
+ * verdict names, and nothing takes the page's place. */
+static const struct filter_rule gates_rules[] = {
+	{ SCMP_SYS(connect), NOTIFY_WHEN(ARG_LT(1, GATES_AT)), "the monitor answers for any other place" },
+	{ SCMP_SYS(connect), NOTIFY_WHEN(ARG_GE(1, GATES_END)), "the same" },
+	{ SCMP_SYS(connect), NOTIFY_WHEN(ARG_NE(2, GATE_BYTES)), "half a gate, or two, is no address" },
+	{ SCMP_SYS(connect), NOTIFY_WHEN(ARG_MASK(1, 1, 1)), "nor is what begins inside one" },
+	{ SCMP_SYS(connect), NOTIFY_WHEN(ARG_MASK(1, 2, 2)), "the same" },
+	{ SCMP_SYS(connect), NOTIFY_WHEN(ARG_MASK(1, 4, 4)), "the same" },
+	{ SCMP_SYS(connect), NOTIFY_WHEN(ARG_MASK(1, 8, 8)), "the same" },
+	{ SCMP_SYS(munmap), FAIL_WHEN(EPERM, ARG_LT(0, GATES_END)), "the page stays" },
+	{ SCMP_SYS(mprotect), FAIL_WHEN(EPERM, ARG_LT(0, GATES_END)), "and stays as it is" },
+	{ SCMP_SYS(madvise), FAIL_WHEN(EPERM, ARG_LT(0, GATES_END)), "the same" },
+	{ SCMP_SYS(mremap), FAIL_WHEN(EPERM, ARG_LT(0, GATES_END)), "and where it is" },
+	{ SCMP_SYS(mremap), FAIL_WHEN(EPERM, ARG_MASK(3, MREMAP_FIXED, MREMAP_FIXED)),
+	  "nothing is moved to its place" },
+	{ SCMP_SYS(mmap), FAIL_WHEN(EPERM, ARG_MASK(3, MAP_FIXED, MAP_FIXED)), "nor put there" },
+};
+
 /* A worker of the transparent route may do this too. */
 #define WORKER_NAMES \
 	{ SCMP_SYS(sendto), WHEN2(ARG_LOW32(0, WORKER_NAMES_FD), ARG_MASK(3, MSG_FASTOPEN, 0)), \
@@ -125,6 +145,8 @@ static const struct filter_rule nursery_rules[] = {
 	/* what its workers do once they serve */
 	WORKER_SERVES,
 	WORKER_NAMES,
+	{ SCMP_SYS(mmap), WHEN2(ARG_EQ(2, PROT_READ), ARG_LOW32(3, MAP_SHARED | MAP_FIXED_NOREPLACE)),
+	  "a worker maps its page of gates" },
 	{ SCMP_SYS(dup3), WHEN(ARG_LOW32(1, WORKER_NAMES_FD)), "a worker puts that socket into its place" },
 	{ SCMP_SYS(sendmsg), ANY, "a worker passes its listener to the monitor, with READY" },
 	/* call, argument, why a worker needs it until it is locked */

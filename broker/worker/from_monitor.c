@@ -18,6 +18,7 @@
 #include "broker/worker/stub.h"
 #include "broker/worker/to_monitor.h"
 #include "common/fd.h"
+#include "common/gates.h"
 #include "common/scope.h"
 
 #define PER_WAKE 32
@@ -84,7 +85,9 @@ static int on_verdict(struct worker *w, struct conn *c, struct msg_rd *r, const 
 		    ? v.naddr == 0
 		    : (v.flags & (VERDICT_UPSTREAM | VERDICT_CANDIDATES)) == VERDICT_UPSTREAM)
 		return -EBADMSG; /* nothing to dial; or an upstream whose addresses nobody judges */
-	if ((v.flags & VERDICT_SOCKETS) && !(v.flags & VERDICT_FIXED))
+	if (((v.flags & VERDICT_SOCKETS) || v.gate) && !(v.flags & VERDICT_FIXED))
+		return -EBADMSG;
+	if (v.gate > GATES_MAX)
 		return -EBADMSG;
 	c->is_allowed = true;
 	memcpy(d->host, v.host, sizeof(d->host));
@@ -94,6 +97,7 @@ static int on_verdict(struct worker *w, struct conn *c, struct msg_rd *r, const 
 	d->naddr = v.naddr;
 	d->port = v.port;
 	d->flags = v.flags;
+	d->gate = v.gate;
 	if (c->is_last) {
 		client_answer(c);
 		return 0;
@@ -256,7 +260,7 @@ static const struct rule {
 } rules[] = {
 	/* type        in states          bytes          fds   handler */
 	{ MSG_CONFIG,  NO_CONN,        19, MSG_MAX,          0, 0, on_config },
-	{ MSG_VERDICT, IN(CONN_ASKED), 17, MSG_MAX,          0, 0, on_verdict },
+	{ MSG_VERDICT, IN(CONN_ASKED), 19, MSG_MAX,          0, 0, on_verdict },
 	{ MSG_DIAL,    IN(CONN_WAITING), 11, 11 + MSG_TEXT_MAX, 0, 0, on_dial },
 	{ MSG_CUT,     ANY_CONN,       0, 0,                 0, 0, on_cut },
 	{ MSG_ORPHAN,  ANY_CONN,       0, 0,                 0, 0, on_orphan },

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "broker/worker/state.h"
 #include "broker/worker/to_monitor.h"
 #include "common/fd.h"
+#include "common/gates.h"
 #include "common/num.h"
 #include "common/scope.h"
 
@@ -297,7 +299,66 @@ static void false_ends(struct conn *c, const struct msg_ask *m)
 	bad.ends.client_port = 40001;
 	bad.ends.proxy_port = 40002;
 	put_ask(c, &bad, c->num);
-	(void)wr_send(&c->w->wr, c->w->monitor, NULL, 0);
+	say(c);
+}
+
+/* The page of gates: what can be done to it, where its gates lead when no verdict stands, and whether
+ * anything beside them goes unasked. REJECT tells: calls that failed as they must, of all that were tried */
+static unsigned page_kept(char *page)
+{
+	const int rw = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS;
+	char *mine = mmap(NULL, GATES_BYTES, rw, own, -1, 0);
+	unsigned n = 0;
+
+	n += munmap(page, GATES_BYTES) < 0 && errno == EPERM;
+	n += mmap(page, GATES_BYTES, rw, own | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EPERM;
+	n += mprotect(page, GATES_BYTES, rw) < 0 && errno == EPERM;
+	n += mremap(page, GATES_BYTES, GATES_BYTES * 2, MREMAP_MAYMOVE) == MAP_FAILED &&
+	     errno == EPERM;
+	n += mremap(mine, GATES_BYTES, GATES_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, page) ==
+		     MAP_FAILED &&
+	     errno == EPERM;
+	return n;
+}
+
+static bool leads(const char *at, size_t len, int *error)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	struct sockaddr_storage ss;
+	socklen_t n = sizeof(ss);
+	bool linked;
+
+	*error = connect(fd, (const struct sockaddr *)at, (socklen_t)len) < 0 ? errno : 0;
+	if (*error == EINPROGRESS)
+		(void)poll(&p, 1, 1000);
+	linked = getpeername(fd, (struct sockaddr *)&ss, &n) == 0;
+	(void)close(fd);
+	return linked;
+}
+
+static void gates(struct conn *c, const struct msg_ask *m)
+{
+	static const size_t beside[][2] = { { 8, 16 }, { 2, 16 }, { 0, 28 }, { GATES_BYTES, 16 } };
+	char *page = (char *)(uintptr_t)c->w->gates;
+	struct msg_reject rej = { .reason = REASON_INTERNAL };
+	unsigned written = 0, linked = 0, asked = 0;
+	int error;
+
+	for (size_t i = 0; page && i < GATES_MAX; i++) {
+		written += c->w->gates[i].sin_port != 0;
+		linked += leads(page + i * GATE_BYTES, GATE_BYTES, &error);
+	}
+	for (size_t i = 0; page && i < ARRAY_LEN(beside); i++) {
+		linked += leads(page + beside[i][0], beside[i][1], &error);
+		asked += error == EPERM || error == EFAULT; /* the monitor's own answers */
+	}
+	(void)snprintf(rej.text, sizeof(rej.text), "written-%u-linked-%u-asked-%u-kept-%u", written,
+		       linked, asked, page ? page_kept(page) : 0);
+	reject_send(c, &rej);
+	c->num = c->w->next_num++;
+	put_ask(c, m, c->num);
+	say(c);
 }
 
 static void crash(struct conn *c, const struct msg_ask *m)
@@ -332,6 +393,7 @@ static const struct {
 	{ "transparent", as_transparent },
 	{ "names-socket", names_socket },
 	{ "false-ends", false_ends },
+	{ "gates", gates },
 	{ "crash", crash },
 };
 

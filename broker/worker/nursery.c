@@ -327,7 +327,8 @@ static void worker_ended(struct nursery *n)
 	say(n);
 }
 
-__attribute__((noreturn)) static void worker_child(const struct nursery *n, int sock, int names)
+__attribute__((noreturn)) static void worker_child(const struct nursery *n, int sock, int names,
+						   int gates)
 {
 	if (n->dir >= 0)
 		(void)close(n->dir);
@@ -338,7 +339,7 @@ __attribute__((noreturn)) static void worker_child(const struct nursery *n, int 
 	if (prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL) < 0 || getppid() != 1)
 		_exit(1);
 	(void)close(NURSERY_FD);
-	worker_main(sock, names);
+	worker_main(sock, names, gates);
 }
 
 static void worker_stop(struct nursery *n)
@@ -349,8 +350,9 @@ static void worker_stop(struct nursery *n)
 	worker_ended(n);
 }
 
-/* @sock: the worker's end; @names: where names are asked for, or -1; both taken */
-static void worker_start(struct nursery *n, int sock, int names)
+/* @sock: the worker's end; @names: where names are asked for, or -1; @gates: its page of gates, or -1;
+ * all taken */
+static void worker_start(struct nursery *n, int sock, int names, int gates)
 {
 	struct msg_started m;
 
@@ -359,10 +361,12 @@ static void worker_start(struct nursery *n, int sock, int names)
 	if (n->worker < 0)
 		_exit(1);
 	if (n->worker == 0)
-		worker_child(n, sock, names);
+		worker_child(n, sock, names, gates);
 	(void)close(sock);
 	if (names >= 0)
 		(void)close(names);
+	if (gates >= 0)
+		(void)close(gates);
 #ifdef WEIR_TEST
 	(void)unsetenv("WEIR_TEST_MISBEHAVE"); /* the first worker only */
 #endif
@@ -408,12 +412,15 @@ static void cgroup_take(struct nursery *n, int dir, int events, const char *name
 static void obey(struct nursery *n, const struct msg_head *h, struct msg_rd *r, int *fds,
 		 size_t nfds)
 {
+	struct msg_start s;
 	struct msg_entry x;
 
 	if (h->conn != 0)
 		_exit(1);
-	if (h->type == MSG_START && n->room && (nfds == 1 || nfds == 2) && rd_end(r) == 0)
-		worker_start(n, fds[0], nfds == 2 ? fds[1] : -1);
+	if (h->type == MSG_START && n->room && msg_get_start(r, &s) == 0 && s.has_gates < 2 &&
+	    s.has_names < 2 && nfds == 1U + s.has_gates + s.has_names)
+		worker_start(n, fds[0], s.has_names ? fds[nfds - 1] : -1,
+			     s.has_gates ? fds[1] : -1);
 	else if (h->type == MSG_STOP && nfds == 0 && rd_end(r) == 0)
 		worker_stop(n);
 	else if (h->type == MSG_ENTRY && nfds == 1 && msg_get_entry(r, &x) == 0)

@@ -105,6 +105,7 @@ struct deal {
 	uint16_t share;	 /* 0 to SHARES - 1 */
 	bool is_set_up;	 /* the attempts are set up */
 	int last_errno;	 /* of an attempt that failed */
+	uint16_t gate;	 /* of the VERDICT */
 	ev_timer stagger;
 	struct conn *conn;
 	struct attempt attempt[ATTEMPTS_MAX];
@@ -210,8 +211,9 @@ struct worker {
 	struct stub *stub; /* NULL: no names are asked for here */
 
 	struct listener listener[LISTENERS_MAX];
-	uid_t uid; /* the user, as this process sees it */
-	int spare; /* given up for a moment when no descriptor is left */
+	const struct sockaddr_in *gates; /* what may be connected to unasked; NULL: nothing */
+	uid_t uid;			 /* the user, as this process sees it */
+	int spare;			 /* given up for a moment when no descriptor is left */
 	ev_timer pause;
 	bool is_ready, is_paused_full, is_paused_fds, is_stopping, is_exiting;
 

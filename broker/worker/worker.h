@@ -24,7 +24,8 @@ __attribute__((noreturn)) void nursery_main(void);
 
 /** worker_main() - in the nursery's child: c-ares, lock, serve; never returns
  * @monitor: SOCK_SEQPACKET to the monitor
- * @names: UDP socket at which names are asked for, -1: none */
-__attribute__((noreturn)) void worker_main(int monitor, int names);
+ * @names: UDP socket at which names are asked for, -1: none
+ * @gates: the monitor's page of gates, for reading; -1: none */
+__attribute__((noreturn)) void worker_main(int monitor, int names, int gates);
 
 #endif

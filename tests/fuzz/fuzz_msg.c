@@ -52,6 +52,7 @@ const char *fuzz_seed(const char *name, const uint8_t *data, size_t len);
 	X(verdict)                                                                                 \
 	X(dial)                                                                                    \
 	X(entry)                                                                                   \
+	X(start)                                                                                   \
 	X(started)                                                                                 \
 	X(ended)                                                                                   \
 	X(listeners)                                                                               \

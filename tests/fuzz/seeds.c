@@ -91,7 +91,8 @@ static const char *to_monitor(enum msg_type type)
 		    .client_port = 40000, .proxy_port = 3128)
 		PUT(MSG_STARTED, started, .pid = 2)
 		PUT(MSG_ENDED, ended, .status = 9)
-		PUT(MSG_LISTENERS, listeners, .nlisten = 2, .has_diag = 1, .has_proc = 1, .no_route = 95)
+		PUT(MSG_LISTENERS, listeners, .nlisten = 2, .has_diag = 1, .has_proc = 1,
+		    .no_route = 95)
 		PUT(MSG_FORWARD, forward, .index = 0)
 		PUT(MSG_TREES, trees, .n = 2)
 		PUT(MSG_SPAWNED, spawned, .pid = 3)
@@ -112,7 +113,7 @@ static const char *from_monitor(enum msg_type type)
 		    .own = { addr("10.0.0.1"), addr("2001:db8::1") }, .upstream = "proxy.example",
 		    .upstream_port = 8080, .upstream_auth = "YTpi", .secret = "s3cret")
 		PUT(MSG_VERDICT, verdict, .allow = 1, .flags = VERDICT_FIXED, .port = 443,
-		    .host = "pypi.org", .text = "allowed by builtin:1: allow pypi.org\n",
+		    .gate = 3, .host = "pypi.org", .text = "allowed by builtin:1: allow pypi.org\n",
 		    .naddr = 1, .addr = { addr("151.101.0.223") })
 		PUT(MSG_DIAL, dial, .mask = 5)
 		PUT_NONE(MSG_CUT, "cut");
@@ -120,7 +121,7 @@ static const char *from_monitor(enum msg_type type)
 		PUT_NONE(MSG_STOP, "stop");
 		PUT(MSG_NAMED, named, .query = 5, .answer = NAMED_YES, .addr = 0xc6120002,
 		    .host = "a.example")
-		PUT_NONE(MSG_START, "start");
+		PUT(MSG_START, start, .has_gates = 1, .has_names = 1)
 		PUT(MSG_ENTRY, entry, .name = "0123456789ab")
 		PUT_NONE(MSG_SOCKETS, "sockets");
 		PUT(MSG_ROUTE, route, .kind = SOCK_NAMES)

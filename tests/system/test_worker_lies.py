@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 
@@ -27,6 +28,7 @@ LATE = ["dialed-metadata", "dialed-denied", "wrong-conn", "reused-verdict"]
 @pytest.fixture(scope="module")
 def net(world):
     world.web = world.http("93.184.216.34", 80, "allowed")
+    world.local = world.http("127.0.0.1", 8099, "local")
     world.dns.set(LIAR, ["93.184.216.34"])
     return world
 
@@ -73,6 +75,28 @@ def test_a13_a_taken_over_worker_connects_to_nothing_that_no_verdict_names(net):
             bad = sb.wait_audit(lambda r: r["event"] == "worker_connect_refused")
             assert {"addr": "169.254.169.254", "port": 80}.items() <= bad[3].items(), bad
         assert {t for t in cap.seen() if t[1] != "10.77.0.2" or t[2] != 53} == set()
+
+
+@pytest.mark.parametrize("without, told", [("", "written-1-linked-0-asked-4-kept-5"),
+                                           ("gates", "written-0-linked-0-asked-0-kept-0")])
+def test_a13_a_gate_is_open_for_its_verdict_alone(net, without, told):
+    """A worker may read the addresses that it may connect to unasked: it cannot write or replace them, and
+    where no verdict stands none of them leads anywhere"""
+    port = net.local.port
+    with net.inside(allow=[f"localhost:{port} private", LIAR], test=True,
+                    env={"WEIR_TEST_MISBEHAVE": "gates", "WEIR_TEST_WITHOUT": without}) as sb:
+        for _ in range(2):
+            got = sb.py("""
+                s, st, h, rest = connect("localhost:%d" % port)
+                s.sendall(b"GET /g HTTP/1.0\\r\\n\\r\\n")
+                result = st, rest + read_all(s)
+            """, port=port)
+            assert got[0] == 200 and got[1].endswith(b"local /g\n"), got
+            time.sleep(1.2)     # a gate that is new is not opened within its first second
+        before = len(net.local.requests)
+        sb.start("result = refused('misbehave.example.org:80')")
+        assert sb.wait_audit(lambda r: str(r.get("host", "")).startswith("written-"))[0]["host"] == told
+        assert len(net.local.requests) == before
 
 
 @pytest.mark.parametrize("lie", LATE)

@@ -29,8 +29,9 @@
 #endif
 
 static const struct filter_prog *const linked[] = {
-	&filter_nursery, &filter_worker, &filter_worker_names, &filter_names,	&filter_connect,
-	&filter_shim,	 &filter_keeper, &filter_monitor,      &filter_command, &filter_nested,
+	&filter_nursery, &filter_worker,  &filter_worker_names, &filter_names,
+	&filter_connect, &filter_gates,	  &filter_shim,		&filter_keeper,
+	&filter_monitor, &filter_command, &filter_nested,
 };
 static_assert(ARRAY_LEN(linked) == ARRAY_LEN(tables), "each table has its program");
 

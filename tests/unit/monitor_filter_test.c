@@ -96,6 +96,16 @@ static int lists_own(void *arg)
 	return netlink_own_addrs(a, OWN_MAX) > 0 ? 0 : 1;
 }
 
+static int makes_gates(void *arg)
+{
+	struct gates g;
+
+	(void)arg;
+	gates_init(&g);
+	gates_make(&g);
+	return g.at && g.fd >= 0 ? 0 : 1;
+}
+
 static int waits_for_the_audit_lock(void *arg)
 {
 	const struct audit_record rec = { .event = "verdict" };
@@ -238,6 +248,7 @@ static void the_monitors_own_work_passes(void **state)
 	fx_file(path, "nameserver 192.0.2.53\nnameserver 2001:db8::53\n");
 	passes("resolv.conf", reads_resolv, NULL);
 	passes("own addresses", lists_own, NULL);
+	passes("gates", makes_gates, NULL);
 	passes("memory", grows_and_shrinks, NULL);
 	passes("messages", makes_a_pair, NULL);
 }

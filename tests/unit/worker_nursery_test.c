@@ -65,9 +65,27 @@ static int start(struct room *n)
 
 	assert_int_equal(fd_pair(sv), 0);
 	wr_open(&n->wr, MSG_START, 0);
+	msg_put_start(&n->wr, &(struct msg_start){ 0 });
 	assert_int_equal(wr_send(&n->wr, n->sock, &sv[1], 1), 0);
 	(void)close(sv[1]);
 	return sv[0];
+}
+
+/* Return: the nursery's exit status */
+static int start_badly(struct room *n, uint8_t gates, uint8_t names, size_t nfds)
+{
+	int sv[2], fds[4], status;
+
+	assert_int_equal(fd_pair(sv), 0);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fds[i] = sv[1];
+	wr_open(&n->wr, MSG_START, 0);
+	msg_put_start(&n->wr, &(struct msg_start){ gates, names });
+	assert_int_equal(wr_send(&n->wr, n->sock, fds, nfds), 0);
+	(void)close(sv[0]);
+	(void)close(sv[1]);
+	assert_int_equal(waitpid(n->pid, &status, 0), n->pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static int setup(void **state)
@@ -463,6 +481,20 @@ static void message_outside_the_table_ends_the_nursery(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
+static void start_that_says_other_descriptors_than_came_ends_the_nursery(void **state)
+{
+	static const struct {
+		uint8_t gates, names;
+		size_t nfds;
+	} bad[] = { { 0, 0, 2 }, { 1, 0, 1 }, { 0, 1, 1 }, { 1, 1, 2 }, { 1, 1, 4 }, { 2, 0, 3 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(start_badly(*state, bad[i].gates, bad[i].names, bad[i].nfds), 1);
+		assert_int_equal(teardown(state), 0);
+		assert_int_equal(setup(state), 0);
+	}
+}
+
 /* The owner of the room may look into it; nobody inside a sandbox is. */
 static void room_holds_urandom_and_no_environment_and_one_socket(void **state)
 {
@@ -507,6 +539,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_guard_removes_the_entry, guard_setup, teardown),
 		cmocka_unit_test_setup_teardown(a_guard_starts_no_worker, guard_setup, teardown),
 		TEST(message_outside_the_table_ends_the_nursery),
+		TEST(start_that_says_other_descriptors_than_came_ends_the_nursery),
 		TEST(room_holds_urandom_and_no_environment_and_one_socket),
 	};
 

@@ -149,7 +149,7 @@ static void worker_begin(struct world *w)
 		if (dup2(sv[1], 3) < 0 || close_range(4, ~0U, 0) < 0)
 			_exit(1);
 		if (!w->is_open)
-			worker_main(3, -1);
+			worker_main(3, -1, -1);
 		worker_serve(worker_setup(3, -1));
 	}
 	(void)close(sv[1]);
