@@ -610,6 +610,11 @@ class World:
 
     # ---- certificates ----
 
+    @staticmethod
+    def issue(*names):
+        """Paths of a certificate for these names and of its key"""
+        return _ca().issue(names)
+
     def trust(self, *names):
         """A server context for these names, signed by a CA that the world trusts"""
         ca = _ca()
