@@ -180,7 +180,7 @@ enum part { PART_REQUEST, PART_RESPONSE, PART_TRAILERS };
 /* What decides where the message ends, and whom it is for, may be said once only; behind its body it
  * decides nothing, and goes no further. */
 static enum head_fault scan_meaning(struct head *h, struct slice name, struct slice value,
-				    enum part part, bool *has_host, bool *has_coding)
+				    enum part part, bool *has_host)
 {
 	bool is_request = part == PART_REQUEST;
 
@@ -196,9 +196,9 @@ static enum head_fault scan_meaning(struct head *h, struct slice name, struct sl
 		h->has_length = true;
 	} else if (slice_is(name, "transfer-encoding")) {
 		h->is_chunked = slice_is(value, "chunked");
-		if (*has_coding || (is_request && (!h->is_chunked || h->minor == 0)))
+		if (h->has_coding || (is_request && (!h->is_chunked || h->minor == 0)))
 			return HEAD_BAD_CODING;
-		*has_coding = true;
+		h->has_coding = true;
 	} else if (slice_is(name, "host") && is_request) {
 		if (*has_host)
 			return HEAD_TWO_HOSTS;
@@ -206,12 +206,12 @@ static enum head_fault scan_meaning(struct head *h, struct slice name, struct sl
 	} else if (slice_is(name, "connection") || slice_is(name, "proxy-connection")) {
 		return scan_connection(h, value);
 	}
-	return h->has_length && *has_coding ? HEAD_LENGTH_AND_CODING : HEAD_OK;
+	return h->has_length && h->has_coding ? HEAD_LENGTH_AND_CODING : HEAD_OK;
 }
 
 static enum head_fault scan_fields(const char *p, const char *stop, struct head *h, enum part part)
 {
-	bool has_host = false, has_coding = false;
+	bool has_host = false;
 
 	h->fields = p;
 	for (;;) {
@@ -232,7 +232,7 @@ static enum head_fault scan_fields(const char *p, const char *stop, struct head 
 		if (!is_token(name))
 			return HEAD_BAD_FIELD;
 		f = scan_meaning(h, name, trim((struct slice){ colon + 1, line.n - name.n - 1 }),
-				 part, &has_host, &has_coding);
+				 part, &has_host);
 		if (f != HEAD_OK)
 			return f;
 		p = line.p + line.n + 2;

@@ -29,7 +29,8 @@ struct head {
 	unsigned status;	     /* of a response, 100-999 */
 	unsigned minor;		     /* HTTP/1.minor, 0 or 1 */
 	bool has_length;	     /* one Content-Length of 1-18 digits */
-	bool is_chunked;	     /* one Transfer-Encoding: chunked */
+	bool has_coding;	     /* a Transfer-Encoding */
+	bool is_chunked;	     /* and it is chunked, no other before it */
 	const char *fields, *end;    /* first field line; the blank line */
 	/* what Connection and Proxy-Connection name besides close and keep-alive */
 	struct slice named[HEAD_NAMED_MAX];

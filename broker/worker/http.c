@@ -209,7 +209,7 @@ static enum rewrite_conn down_conn(struct conn *c, const struct head *head, cons
 		return REWRITE_KEEP;
 	/* RFC 9112 section 6.1: HTTP/1.0 knows no chunks, so that two readers may see two ends */
 	if (f->is_to_eof || !h->req.is_done || h->is_broken ||
-	    (head->minor == 0 && head->is_chunked))
+	    (head->minor == 0 && head->has_coding))
 		h->is_client_kept = false;
 	return h->is_client_kept ? REWRITE_KEEP : REWRITE_CLOSE;
 }

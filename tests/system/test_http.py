@@ -556,9 +556,10 @@ def test_responses_of_every_framing_end_where_they_should(sb, web, what):
         assert body in got
 
 
-def test_chunks_of_an_http_1_0_answer_end_the_connection(sb, web):
+@pytest.mark.parametrize("coding", [b"chunked", b"gzip, chunked", b"x,chunked"])
+def test_chunks_of_an_http_1_0_answer_end_the_connection(sb, web, coding):
     """RFC 9112 section 6.1: who takes them for a body until the end must find no other answer in it"""
-    raw = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" \
+    raw = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: " + coding + b"\r\n\r\n" \
         b"5\r\nhello\r\n0\r\n\r\n"
     web.a.routes["/"] = raw
     d = req("http://allowed.example.org/") + req("http://other.example.org/next")

@@ -649,7 +649,8 @@ def test_d4_100_launches_in_a_row_leave_nothing(net):
 
 
 @pytest.mark.nightly
-def test_d4_1000_launches_in_a_row_leave_nothing(net):
+@pytest.mark.parametrize("turn", range(5))
+def test_d4_1000_launches_in_a_row_leave_nothing(net, turn):
     launches(net, 1000)
 
 

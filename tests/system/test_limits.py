@@ -239,7 +239,8 @@ def cpu(pid):
     return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.parametrize("n", [100, 1000, 3000])
+@pytest.mark.parametrize("n", [100, 1000, 3000] + [
+    pytest.param(3000, marks=pytest.mark.nightly, id=f"3000 again {i}") for i in range(10)])
 def test_b6_simultaneous_connects_all_succeed(net, n):
     """every socket connects before any is read: the backlog holds what does not fit at once"""
     with net.inside(allow=[f"{HOST}:7"]) as sb:
