@@ -66,9 +66,12 @@ static int files_write(int at, const struct sandbox_plan *p, struct err *e)
 	static const char nsswitch[] =
 		"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
 		"protocols: files\nservices: files\nethers: files\nrpc: files\nnetgroup: files\n";
+	/* search: else libc takes the host name's domain, and asks for each name that does not exist with
+	 * that behind it once more */
 	static const char resolv[] =
 		"# written by weir: what answers here knows the names that the policy allows\n"
-		"nameserver 127.0.0.1\n";
+		"nameserver 127.0.0.1\n"
+		"search .\n";
 	char line[PLAN_MACHINE_ID_LEN + 2], host[256 + 2];
 	const struct {
 		const char *name, *text;

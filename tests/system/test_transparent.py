@@ -287,6 +287,29 @@ def test_transparent_a_name_that_is_not_allowed_resolves_nowhere(net, name):
     assert net.dns.names(at) == []
 
 
+# a machine with a full name, as the user sees it
+FULL_NAME = """
+import ctypes, os, socket, sys
+uid, gid, libc = os.getuid(), os.getgid(), ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(0x14000000) == 0, ctypes.get_errno()
+for f, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+    with open(f"/proc/self/{f}", "w", encoding="ascii") as to: to.write(text)
+socket.sethostname("box.example.org")
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("route", ["transparent", "both"])
+def test_transparent_the_machines_domain_is_not_put_behind_a_name(net, route):
+    """A name that does not exist is asked for once, and is no other one that a rule happens to allow"""
+    with inside(net, route=route, allow=[".example.org"], prefix=[PYTHON, "-c", FULL_NAME]) as s:
+        assert s.py("result = socket.gethostname(), reaches('denied.example.net', 80), reaches(a, 80, b'GET /d HTTP/1.0\\r\\n\\r\\n')[-11:]",
+                    a=A) == ("box.example.org", "gaierror", b"allowed /d\n")
+        done = s.close()
+    assert "denied.example.net is not allowed" in done.errtext and "example.net.example.org" not in done.errtext, done
+    assert {r["host"] for r in done.audit if r.get("verdict")} == {"denied.example.net", A}, done.audit
+
+
 def test_transparent_an_allowed_name_costs_no_query_until_it_is_connected_to(net):
     at = net.dns.mark()
     with inside(net) as s:
