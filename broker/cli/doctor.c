@@ -425,8 +425,8 @@ static const struct {
 	  "read grants of directories are refused, and /etc is copied at each start" },
 	{ "fresh /sys", check_sys, IN_MOUNTS, "/sys is empty inside" },
 	{ "nf_tables", check_nft, IN_USER,
-	  "no route typed means the proxy alone: programs that know of none reach nothing; route "
-	  "both or transparent, typed, needs a listener for each port that the policy names" },
+	  "by default there is the proxy alone; route both or transparent needs a listener for each "
+	  "port that the policy names" },
 	{ "ipv6", check_ipv6, ALONE, "the proxy listens on 127.0.0.1 alone" },
 	{ "cgroup", check_cgroup, ALONE,
 	  "limit memory holds for each process by itself, limit cpu not at all" },
