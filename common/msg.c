@@ -375,6 +375,8 @@ void msg_put_name(struct msg_wr *w, const struct msg_name *m)
 	wr_u32(w, m->query);
 	wr_u8(w, m->kind);
 	wr_str(w, m->host);
+	if (m->port)
+		wr_u16(w, m->port);
 }
 
 int msg_get_name(struct msg_rd *r, struct msg_name *m)
@@ -382,6 +384,7 @@ int msg_get_name(struct msg_rd *r, struct msg_name *m)
 	m->query = rd_u32(r);
 	m->kind = rd_u8(r);
 	rd_str(r, m->host, sizeof(m->host));
+	m->port = r->p < r->end ? rd_u16(r) : 0;
 	return rd_end(r);
 }
 

@@ -214,6 +214,7 @@ struct msg_name {
 	uint32_t query;
 	uint8_t kind;		 /* enum msg_name_kind */
 	char host[HOST_MAX + 1]; /* printable ASCII, not canonical, not trusted */
+	uint16_t port;		 /* the UDP port inside that the query came from; 0: none */
 };
 /* GONE {}: the client left before VERDICT or DIALED; the conn is over. READY {}: locked. */
 

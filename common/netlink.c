@@ -191,6 +191,8 @@ int netlink_diag_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
+static uint32_t diag_seq; /* of the last question: what answers another was given up */
+
 /* The kernel looks for a listener where no connected socket is. */
 static int inode_of(const struct nlmsghdr *h, uint16_t pport, uint32_t *inode)
 {
@@ -210,7 +212,6 @@ static int inode_of(const struct nlmsghdr *h, uint16_t pport, uint32_t *inode)
 int netlink_tcp_inode(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
 		      uint16_t pport, uint32_t *inode)
 {
-	static uint32_t seq;
 	struct inet_diag_req_v2 req = {
 		.sdiag_family = local->family == 4 ? AF_INET : AF_INET6,
 		.sdiag_protocol = IPPROTO_TCP,
@@ -219,7 +220,7 @@ int netlink_tcp_inode(int fd, const struct addr *local, uint16_t lport, const st
 			.idiag_dport = htons(pport),
 			.idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } },
 	};
-	struct nlmsg m = { .seq = seq };
+	struct nlmsg m = { .seq = diag_seq };
 	_Alignas(struct nlmsghdr) char buf[1024];
 	const struct nlmsghdr *h = (const void *)buf;
 	ssize_t n;
@@ -230,7 +231,7 @@ int netlink_tcp_inode(int fd, const struct addr *local, uint16_t lport, const st
 	memcpy(req.id.idiag_src, local->b, sizeof(local->b));
 	memcpy(req.id.idiag_dst, peer->b, sizeof(peer->b));
 	nlmsg_begin(&m, SOCK_DIAG_BY_FAMILY, 0, &req, sizeof(req));
-	seq = m.seq;
+	diag_seq = m.seq;
 	e = nlmsg_send(fd, &m);
 	while (e == 0) {
 		n = nlmsg_recv(fd, buf, sizeof(buf));
@@ -238,7 +239,7 @@ int netlink_tcp_inode(int fd, const struct addr *local, uint16_t lport, const st
 			return (int)n;
 		if ((size_t)n < sizeof(*h) || h->nlmsg_len > (size_t)n)
 			return -EBADMSG;
-		if (h->nlmsg_seq == seq) /* else: an answer that was given up */
+		if (h->nlmsg_seq == diag_seq) /* else: an answer that was given up */
 			return inode_of(h, pport, inode);
 	}
 	return e;
@@ -251,4 +252,65 @@ int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const str
 	int r = netlink_tcp_inode(fd, local, lport, peer, pport, &inode);
 
 	return r < 0 ? r : inode != 0;
+}
+
+/* The sockets of one datagram. Return: 1 at the end of the dump, 0 to go on, -errno */
+static int udp_part(const char *buf, size_t len, uint16_t port, uint32_t *inode)
+{
+	while (len >= sizeof(struct nlmsghdr)) {
+		const struct nlmsghdr *h = (const void *)buf;
+		struct inet_diag_msg d;
+		size_t step = NLMSG_ALIGN(h->nlmsg_len);
+
+		if (h->nlmsg_len < sizeof(*h) || h->nlmsg_len > len)
+			return -EBADMSG;
+		if (h->nlmsg_seq != diag_seq)
+			return 0;
+		if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR) {
+			int e = nlmsg_status(h);
+
+			return e < 0 ? e : 1;
+		}
+		if (h->nlmsg_type == SOCK_DIAG_BY_FAMILY &&
+		    h->nlmsg_len >= NLMSG_LENGTH(sizeof(d))) {
+			memcpy(&d, buf + NLMSG_HDRLEN, sizeof(d));
+			if (d.id.idiag_sport == htons(port) && d.idiag_inode != 0)
+				*inode = d.idiag_inode;
+		}
+		if (step >= len)
+			break;
+		buf += step;
+		len -= step;
+	}
+	return 0;
+}
+
+int netlink_udp_inode(int fd, uint16_t port, uint32_t *inode)
+{
+	const struct inet_diag_req_v2 req = {
+		.sdiag_family = AF_INET,
+		.sdiag_protocol = IPPROTO_UDP,
+		.idiag_states = ~0U,
+		.id = { .idiag_sport = htons(port),
+			.idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } },
+	};
+	struct nlmsg m = { .seq = diag_seq };
+	_Alignas(struct nlmsghdr) char buf[ANSWER_MAX];
+	uint32_t found = 0;
+	int e;
+
+	nlmsg_begin(&m, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &req, sizeof(req));
+	diag_seq = m.seq;
+	e = nlmsg_send(fd, &m);
+	for (int i = 0; e == 0 && i < DUMP_PARTS_MAX; i++) {
+		ssize_t n = nlmsg_recv(fd, buf, sizeof(buf));
+
+		e = n < 0 ? (int)n : udp_part(buf, (size_t)n, port, &found);
+	}
+	if (e < 0)
+		return e;
+	if (e == 0 || found == 0)
+		return -ENOENT;
+	*inode = found;
+	return 0;
 }

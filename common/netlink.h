@@ -38,4 +38,10 @@ int netlink_tcp_held(int fd, const struct addr *local, uint16_t lport, const str
 int netlink_tcp_inode(int fd, const struct addr *local, uint16_t lport, const struct addr *peer,
 		      uint16_t pport, uint32_t *inode);
 
+/** netlink_udp_inode() - the number of the IPv4 UDP socket that is bound to @port, whatever it is connected
+ * to; of several, one of them
+ * @fd: as for netlink_tcp_held(). Return: 0, -ENOENT, -errno
+ * Source: sock_diag(7), net/ipv4/udp_diag.c: a dump that the kernel filters by port */
+int netlink_udp_inode(int fd, uint16_t port, uint32_t *inode);
+
 #endif

@@ -280,7 +280,7 @@ static const struct msg_rule rules[] = {
 	{ MSG_DONE,       SERVING,              UNDIALED | IN(CONN_OPEN),              24, 24 + MSG_REJECT_MAX,    0, 0, on_done },
 	{ MSG_GONE,       SERVING,              UNDIALED | IN(CONN_ASKED) | IN(CONN_OVER), 0, 0,                      0, 0, on_gone },
 	{ MSG_HALF,       SERVING,              UNDIALED | IN(CONN_ASKED) | IN(CONN_OPEN) | IN(CONN_OVER), 14, 38,                   0, 0, on_half },
-	{ MSG_NAME,       SERVING,              IN(CONN_NONE),                         8, 7 + HOST_MAX,           0, 0, on_name },
+	{ MSG_NAME,       SERVING,              IN(CONN_NONE),                         8, 9 + HOST_MAX,           0, 0, on_name },
 	{ MSG_STATS,      SERVING,              IN(CONN_NONE),                         STATS_BYTES, STATS_BYTES,  0, 0, on_stats },
 };
 /* clang-format on */

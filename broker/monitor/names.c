@@ -15,6 +15,7 @@
 #include "broker/monitor/record.h"
 #include "broker/monitor/state.h"
 #include "broker/monitor/verdict.h"
+#include "broker/monitor/who.h"
 #include "broker/monitor/workers.h"
 #include "common/err.h"
 #include "common/escape.h"
@@ -126,10 +127,24 @@ static void full_tell(struct monitor *m)
 	     NAMES_MAX);
 }
 
-static void refused(struct monitor *m, struct target *t)
+/* The answer, then the record: who asked is known by its socket, which it may close now. */
+static int no_send(struct monitor *m, const struct msg_name *name, struct refused *r)
+{
+	const struct msg_named no = { .query = name->query, .answer = NAMED_NO };
+	int sent;
+
+	r->proto = PROTO_DNS;
+	r->socket = who_udp(m, name->port);
+	sent = named_send(m, &no);
+	record_deny(m, r);
+	return sent;
+}
+
+static int refused(struct monitor *m, const struct msg_name *name, struct target *t)
 {
 	struct policy_match match;
 	char text[MSG_TEXT_MAX + 1];
+	int r;
 
 	t->port = 443; /* for a rule that says why not: no port is known yet */
 	policy_match(m->policy, t, &match);
@@ -137,20 +152,19 @@ static void refused(struct monitor *m, struct target *t)
 		match.reason = REASON_DENIED;
 	t->port = 0;
 	(void)policy_refusal(m->policy, t, match.reason, match.rule, NULL, text, sizeof(text));
-	record_deny(m, &(struct refused){ .proto = PROTO_DNS,
-					  .host = t->host,
-					  .reason = match.reason,
-					  .rule = match.rule });
+	r = no_send(
+		m, name,
+		&(struct refused){ .host = t->host, .reason = match.reason, .rule = match.rule });
 	notices_refused(&m->notices, t->host, 0, text);
+	return r;
 }
 
-static void refused_bad(struct monitor *m, const char *host)
+static int refused_bad(struct monitor *m, const struct msg_name *name)
 {
 	char text[HOST_MAX * 4 + 1];
 
-	(void)escape_text(text, sizeof(text), host, strlen(host));
-	record_deny(m, &(struct refused){
-			       .proto = PROTO_DNS, .host = text, .reason = REASON_BAD_NAME });
+	(void)escape_text(text, sizeof(text), name->host, strlen(name->host));
+	return no_send(m, name, &(struct refused){ .host = text, .reason = REASON_BAD_NAME });
 }
 
 /* On some port it is more than denied; where that is not the rule's alone to say, as for localhost, the
@@ -165,26 +179,21 @@ static bool is_named(struct monitor *m, struct target *t)
 	return match.verdict != POLICY_DENY;
 }
 
-static void answer_addr(struct monitor *m, const struct msg_name *name, struct msg_named *answer)
+static int answer_addr(struct monitor *m, const struct msg_name *name, struct msg_named *answer)
 {
 	struct target t;
 	int r = target_parse_wire(&t, name->host, 443, 0);
 
-	if (r < 0 || t.is_addr) {
-		if (name->kind == NAME_ADDR)
-			refused_bad(m, name->host);
-		return;
-	}
+	if (r < 0 || t.is_addr)
+		return name->kind == NAME_ADDR ? refused_bad(m, name) : named_send(m, answer);
 	verdict_search(m, &t, true);
-	if (!is_named(m, &t)) {
-		if (name->kind == NAME_ADDR)
-			refused(m, &t);
-		return;
-	}
+	if (!is_named(m, &t))
+		return name->kind == NAME_ADDR ? refused(m, name, &t) : named_send(m, answer);
 	r = names_give(&m->names, t.host, &answer->addr);
 	answer->answer = r < 0 ? NAMED_FULL : NAMED_YES;
 	if (r < 0)
 		full_tell(m);
+	return named_send(m, answer);
 }
 
 static void answer_reverse(struct monitor *m, const struct msg_name *name, struct msg_named *answer)
@@ -202,9 +211,8 @@ int names_ask(struct monitor *m, const struct msg_name *name)
 {
 	struct msg_named answer = { .query = name->query, .answer = NAMED_NO };
 
-	if (name->kind == NAME_REVERSE)
-		answer_reverse(m, name, &answer);
-	else
-		answer_addr(m, name, &answer);
+	if (name->kind != NAME_REVERSE)
+		return answer_addr(m, name, &answer);
+	answer_reverse(m, name, &answer);
 	return named_send(m, &answer);
 }

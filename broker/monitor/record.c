@@ -120,7 +120,7 @@ void record_deny(struct monitor *m, const struct refused *r)
 		.client = &who,
 	};
 
-	if (r->ends)
+	if (r->ends || r->socket)
 		who_look(m, r->ends, r->socket, &who);
 	(void)audit_write(m->audit, &rec, false);
 }

@@ -29,7 +29,7 @@ bool record_names_client(const struct monitor *m, const struct conn *c);
 /** struct refused - a connection that was not let out
  * @host: canonical or escaped; @rule and @approval (what a person said) may be NULL
  * @ends: of the client's connection: who asked is looked for. NULL, or family 0: it has none
- * @socket: of it, who_socket(), or 0 */
+ * @socket: of the client, who_socket() or who_udp(), or 0 */
 struct refused {
 	uint64_t serial;
 	unsigned proto;

@@ -178,12 +178,26 @@ uint32_t who_socket(struct monitor *m, const struct msg_half *half)
 	return inode;
 }
 
+uint32_t who_udp(struct monitor *m, uint16_t port)
+{
+	uint32_t inode = 0;
+	uint64_t begun;
+
+	if (port == 0 || m->diag_fd < 0 || m->proc_fd < 0 || !may_look(m))
+		return 0;
+	begun = now_us();
+	if (netlink_udp_inode(m->diag_fd, port, &inode) < 0)
+		inode = 0;
+	m->looks.us += now_us() - begun;
+	return inode;
+}
+
 void who_look(struct monitor *m, const struct msg_half *half, uint32_t socket, struct who *w)
 {
 	uint64_t begun;
 
 	*w = (struct who){ .pid = 0 };
-	if (half->client.family == 0 || m->proc_fd < 0 || !may_look(m))
+	if ((socket == 0 && (!half || half->client.family == 0)) || m->proc_fd < 0 || !may_look(m))
 		return;
 	begun = now_us();
 	holder_find(m, socket ? socket : inode_of(m, half), w);

@@ -42,7 +42,10 @@ struct who_budget {
  * connection, and with it what the kernel knows of it. Costs 5 microseconds, within WHO_SECOND_US.
  * Return: 0: not known */
 uint32_t who_socket(struct monitor *m, const struct msg_half *half);
-/** who_look() - who_find() for a record. @half: its family may be 0, none; @socket: who_socket(), or 0
+/** who_udp() - the same of the UDP socket inside that is bound to @port; 0: none */
+uint32_t who_udp(struct monitor *m, uint16_t port);
+/** who_look() - who_find() for a record. @half: may be NULL, or of family 0: none; @socket:
+ * who_socket(), who_udp() or 0
  * @w: pid 0 too when this second's looks have taken WHO_SECOND_US */
 void who_look(struct monitor *m, const struct msg_half *half, uint32_t socket, struct who *w);
 /** who_json() - {pid, exe, argv0}. Return: a new reference; null where it is not known */

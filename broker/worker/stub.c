@@ -146,6 +146,7 @@ static void ask(struct stub *s, struct pending *p, const uint8_t *query, size_t 
 	m.query = p->number;
 	m.kind = p->q.kind;
 	memcpy(m.host, p->q.name, p->q.nname + 1u);
+	m.port = p->is_tcp ? 0 : ntohs(p->from.sin_port);
 	name_send(s->w, &m);
 }
 

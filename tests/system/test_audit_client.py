@@ -176,6 +176,37 @@ def test_the_transparent_route_has_its_client(net):
     assert seen[1]["client"]["pid"] == pid, "a refusal resets the connection, and it was known before"
 
 
+def test_a_look_up_that_is_refused_has_its_client(net):
+    """Whatever the resolver's socket is bound or connected to; a process that is gone is nobody"""
+    with net.inside("--route", "transparent", allow=[HOST]) as sb:
+        pid = sb.py("""
+            ns = [l.split()[1] for l in open("/etc/resolv.conf") if l.startswith("nameserver")][0]
+            def query(name, connected):
+                q = b"\\x12\\x34\\x01\\0\\0\\1\\0\\0\\0\\0\\0\\0"
+                q += b"".join(bytes([len(x)]) + x.encode() for x in name.split(".")) + b"\\0\\0\\1\\0\\1"
+                s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                s.settimeout(10)
+                if connected:
+                    s.connect((ns, 53)); s.send(q)
+                else:
+                    s.sendto(q, (ns, 53))
+                assert s.recv(512)[3] & 15 == 3
+                return s
+            kept = [query("connected.example.net", True), query("bound.example.net", False)]
+            try:
+                socket.getaddrinfo("libc.example.net", 80)
+            except OSError:
+                pass
+            result = os.getpid()
+        """)
+        sb.wait_audit(lambda r: r.get("host") == "libc.example.net")
+        done = sb.close()
+    for host in ("connected.example.net", "bound.example.net"):
+        got = verdicts(done.audit, host)
+        assert got[0]["proto"] == "dns" and got[0]["client"]["pid"] == pid, got
+    assert all(c is None or c["pid"] == pid for c in clients(done.audit, "libc.example.net"))
+
+
 def test_a_flood_of_refusals_keeps_its_records_and_costs_the_others_little(net):
     """Beyond its time of a second a record has no client; none is lost for it"""
     with net.inside(allow=[HOST]) as sb:
