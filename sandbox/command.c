@@ -27,6 +27,7 @@
 #include "common/feature.h"
 #include "common/lock.h"
 #include "common/scope.h"
+#include "common/slice.h"
 #include "common/stage.h"
 #include "sandbox/plan.h"
 #include "shim/shim.h"
@@ -285,6 +286,7 @@ __attribute__((noinline)) static void child_run(struct outcome *o, const struct 
 		return step_failed(o, r, STAGE_SETUP, "set the command's limits");
 	if ((r = inside_lock(p, keep)) < 0)
 		return step_failed(o, r, STAGE_SETUP, "lock the command into its own tree");
+	slice_back();
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	stage_note("CMD: executes");

@@ -28,6 +28,7 @@
 #include "common/err.h"
 #include "common/fd.h"
 #include "common/scope.h"
+#include "common/slice.h"
 #include "common/stage.h"
 #include "policy/policy.h"
 #include "sandbox/machine.h"
@@ -333,6 +334,7 @@ static int run_main(bool shell, int argc, char **argv)
 	struct err e = { 0 };
 	int r, status = EXIT_WEIR;
 
+	slice_short();
 	/* what was freed is soon wanted again: to give it back five times costs more than to keep it */
 	(void)mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
 	options_init(&t.o);

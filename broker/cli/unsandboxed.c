@@ -13,6 +13,7 @@
 #include "broker/monitor/audit.h"
 #include "broker/monitor/monitor.h"
 #include "common/err.h"
+#include "common/slice.h"
 
 static int record(const struct run *run, const struct err *cause, struct err *e)
 {
@@ -43,6 +44,7 @@ static int exec_plain(char **argv)
 	struct err e;
 	int num;
 
+	slice_back();
 	(void)execvp(argv[0], argv);
 	num = errno;
 	err_set(&e, num, "run '%s'", argv[0]);

@@ -35,6 +35,7 @@
 #include "common/lock.h"
 #include "common/msg.h"
 #include "common/scope.h"
+#include "common/slice.h"
 
 #define ROOM                                                                                       \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |                \
@@ -108,6 +109,7 @@ __attribute__((noreturn)) static void child_main(const struct child *c, char *co
 	if (setsid() < 0 || (c->room && write_maps(c->uid, c->gid) < 0) ||
 	    move_descriptors(c->sock) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		_exit(127);
+	slice_back();
 	/* The rest is as much work as the sandbox, and nobody waits for it: not before the monitor wants
 	 * a worker, or is gone. */
 	while (poll(&start, 1, -1) < 0 && errno == EINTR)

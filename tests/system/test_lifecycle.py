@@ -782,3 +782,18 @@ def test_a_file_system_that_was_granted_is_free_again_after_the_run(net, mode):
             assert p.stdout.readline() == "gone\n"
         finally:
             p.kill()
+
+
+def test_the_command_has_the_scheduling_of_who_ran_weir(net):
+    """weir's own processes take short turns: neither the command nor what it starts does"""
+    code = """
+import ctypes, os
+b, getattr = ctypes.create_string_buffer(48), {"x86_64": 315, "aarch64": 275}[os.uname().machine]
+assert ctypes.CDLL(None, use_errno=True).syscall(getattr, 0, b, 48, 0) == 0	# sched_getattr(2)
+print(b.raw.hex(), os.sched_getscheduler(0), os.nice(0))
+"""
+    outside = net.sh(f"exec {PYTHON} -c '{code}'").stdout.decode()
+    assert len(outside) > 96, outside
+    assert net.run("--", PYTHON, "-c", code).ok().text == outside
+    r = net.run("--", "sh", "-c", f"{PYTHON} -c \"$0\"; exit 0", code)
+    assert r.ok().text == outside
