@@ -2,10 +2,11 @@
 """tests/system/test_repo.py - what a command leaves in a repository and git outside would run: cannot
 be left, or is told and recorded. Each attack is followed by what a person types next."""
 import os
+import pathlib
 
 import pytest
 
-from world import need
+from world import flags, need, wait_until
 
 MARK = "/tmp/ran-outside"
 COMMIT = "git -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m x"
@@ -39,6 +40,15 @@ def told(r):
 
 def records(r):
     return [x for x in r.audit if x["event"] == "repo_changed"]
+
+
+def run_later(world, text, cwd, *opts):
+    """The command waits for weir's first look at P, which is taken beside the launch, before the lock: what
+    it changes sooner counts as added"""
+    with world.spawn("run", *flags(()), *opts, "--", "sh", "-ec", f"read go; {text}", cwd=cwd) as r:
+        status = pathlib.Path(f"/proc/{r.pid}/status")
+        wait_until(lambda: "Seccomp:\t2\n" in status.read_text(encoding="latin-1"), 10, "the lock")
+        return r.finish(b"go\n").ok()
 
 
 def run_git_outside(world, *dirs):
@@ -160,7 +170,7 @@ def test_what_the_configuration_names_in_P_is_told_when_it_changes(world, repo, 
     git(world, repo, f"config {said} && git status && git log")  # older than the run by the file's clock
     assert not told(world.run("--", "sh", "-ec", f"cat {there}; echo > other", cwd=repo).ok())
     text = f"printf '{EVIL}' >> {name}" if "include" in said else HOOK % (name, name)
-    r = world.run("--", "sh", "-ec", text, cwd=repo).ok()
+    r = run_later(world, text, repo)
     verb = "changed" if there == name else "added"
     assert told(r) == [f"weir: this command {verb} {name}: git outside would run its configuration"], r
     assert [p["path"] for p in records(r)[0]["paths"]] == [name], r
@@ -197,7 +207,7 @@ def test_what_the_users_own_configuration_names_is_told_where_the_command_may_wr
     opts = ("-w", h) if "~" in name else ()
     assert not told(world.run(*opts, "--", "sh", "-ec", f"cat {there}; echo > other", cwd=repo).ok())
     text = f"printf '{EVIL}' >> {path}" if "include" in said else HOOK % (path, path)
-    r = world.run(*opts, "--", "sh", "-ec", text, cwd=repo).ok()
+    r = run_later(world, text, repo, *opts)
     shown = path if opts else name
     verb = "changed" if there == path else "added"
     assert told(r) == [f"weir: this command {verb} {shown}: git outside would run its configuration"] * is_told, r
@@ -455,7 +465,7 @@ def test_a_symlinked_git_directory_is_guarded_below_P(world, repo):
     world.sh("mv .git real && ln -s real .git", cwd=repo)
     for attack in ("echo x >> real/config", "echo x > real/hooks/post-commit", "mv real r2"):
         assert world.run("--", "sh", "-ec", attack, cwd=repo).status != 0, attack
-    r = world.run("--", "sh", "-ec", f"{COMMIT}; git init -q --bare e; ln -sfn e .git", cwd=repo).ok()
+    r = run_later(world, f"{COMMIT}; git init -q --bare e; ln -sfn e .git", repo)
     assert len(told(r)) == 1 and "changed .git" in told(r)[0], r
 
 
