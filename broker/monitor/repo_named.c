@@ -116,7 +116,7 @@ static void keep_both(struct repo_named *n, const struct sandbox_plan *plan, con
 
 	if (name)
 		(void)keep(n, name, hooks);
-	if (realpath(path, real) && !str_eq(real, path) && (name = place_of(plan, real)))
+	if (realpath(path, real) && (name = place_of(plan, real)))
 		(void)keep(n, name, hooks);
 }
 

@@ -66,7 +66,8 @@ def test_an_interrupted_test_removes_what_it_made(world):
     fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 4096)    # it cannot end before somebody reads
     with world.spawn("test", stdout=w) as p:
         os.close(w)
-        wait_until(lambda: len({x.parent for x in leavings(world)}) == 2, text="what it makes in two places")
+        wait_until(lambda: len({x.parent for x in leavings(world)}) == 2, 60,
+                   "what it makes in two places")
         os.kill(p.pid, signal.SIGINT)
         with open(r, "rb") as f:
             f.read()
