@@ -103,8 +103,10 @@ static int read_one(struct verify *v, size_t log, struct audit_reader *r, on_rec
 static int read_all(struct verify *v, on_record *take, struct err *e)
 {
 	struct audit_reader *r = malloc(sizeof(*r));
-	int n = r ? 0 : err_set(e, ENOMEM, "read the audit log");
+	int n = 0;
 
+	if (!r)
+		return err_set(e, ENOMEM, "read the audit log");
 	v->n = v->tail = 0;
 	for (size_t i = 0; n == 0 && i < v->l->n; i++) {
 		n = read_one(v, i, r, take);
