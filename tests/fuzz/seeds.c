@@ -307,7 +307,8 @@ static void honest_others(void)
 	SAY(WORKER, MSG_STATS, 0, stats, .open = 3, .accepted = 40, .count = { 1, 2, 3 });
 	seq_end("honest-rejects");
 	ready();
-	SAY(WORKER, MSG_NAME, 0, name, .query = 5, .kind = NAME_ADDR, .host = "a.example", .port = 40000);
+	SAY(WORKER, MSG_NAME, 0, name, .query = 5, .kind = NAME_ADDR, .host = "a.example",
+	    .port = 40000);
 	SAY(WORKER, MSG_NAME, 0, name, .query = 6, .kind = NAME_REVERSE, .host = "198.18.0.2");
 	SAY(WORKER, MSG_NAME, 0, name, .query = 7, .kind = NAME_OTHER, .host = "no.example");
 	SAY(WORKER, MSG_ASK, 1, ask, .proto = PROTO_TRANSPARENT, .port = 443, .host = "198.18.0.2");
