@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* broker/monitor/remains.h - what the kernel takes down when weir has returned (docs/adr/0013) */
+/* broker/monitor/remains.h - what the kernel takes down when weir has returned (docs/adr/0016) */
 #ifndef WEIR_BROKER_MONITOR_REMAINS_H
 #define WEIR_BROKER_MONITOR_REMAINS_H
 
