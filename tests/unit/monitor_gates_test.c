@@ -84,7 +84,7 @@ static void the_last_verdict_shuts_it_and_its_address_stays(void **state)
 static void what_is_no_ipv4_address_has_no_gate(void **state)
 {
 	(void)state;
-	for (double now = 1.; now < 9.; now += 2.) {
+	for (int now = 1; now < 9; now += 2) {
 		assert_int_equal(open_at("::1", 80, now), 0);
 		assert_int_equal(open_at("127.0.0.1", 0, now), 0);
 	}
