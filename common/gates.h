@@ -13,5 +13,8 @@
 #define GATES_MAX 1024
 #define GATES_BYTES (GATES_MAX * GATE_BYTES)
 #define GATES_END (GATES_AT + GATES_BYTES)
+/* No address that a process has reaches up to here. What does is a smaller one to some kernels, which leave
+ * a pointer's highest byte out of account for munmap() and the like (arm64, always). */
+#define GATES_TAGGED (1ULL << 56)
 
 #endif

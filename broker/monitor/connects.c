@@ -151,7 +151,8 @@ static int judge(struct monitor *m, const struct seccomp_notif *q, struct call *
 
 	*call = (struct call){ .pid = (pid_t)q->pid, .fd = (int)q->data.args[0] };
 	/* what this process writes could be another address when the call goes on; see gates.c */
-	if (q->data.args[1] < GATES_END && q->data.args[1] + sizeof(ss) > GATES_AT)
+	if ((q->data.args[1] < GATES_END && q->data.args[1] + sizeof(ss) > GATES_AT) ||
+	    q->data.args[1] >= GATES_TAGGED)
 		return EPERM;
 	if (process_vm_readv((pid_t)q->pid, &here, 1, &there, 1, 0) != (ssize_t)len) {
 		if (errno != EPERM)

@@ -95,6 +95,7 @@ int receive_one(struct monitor *m, const struct msg_rule *rules, size_t nrules, 
 	int r;
 
 	assert(nfds <= FD_PASS_MAX);
+	m->received++;
 	if (nfds > 0)
 		memcpy(rx.fds, fds, nfds * sizeof(*fds));
 	m->bad = msg_name(len > 0 ? *(const uint8_t *)buf : MSG_NONE); /* what it claims to be */
@@ -108,7 +109,9 @@ int receive_some(struct monitor *m, int sock,
 		 int (*each)(struct monitor *m, const void *buf, size_t len, const int *fds,
 			     size_t nfds))
 {
-	for (int i = 0; i < RECEIVE_BATCH; i++) {
+	const unsigned begun = m->received; /* a packet may hold many */
+
+	for (int i = 0; i < RECEIVE_BATCH && m->received - begun < RECEIVE_BATCH; i++) {
 		uint8_t buf[MSG_MAX];
 		int fds[FD_PASS_MAX];
 		size_t nfds = FD_PASS_MAX;

@@ -55,7 +55,8 @@ int receive_one(struct monitor *m, const struct msg_rule *rules, size_t nrules, 
 #define RECEIVE_BATCH 64 /* messages handled before the loop looks at anybody else */
 
 /**
- * receive_some() - receive from @sock what is there, at most RECEIVE_BATCH messages
+ * receive_some() - receive from @sock what is there, until RECEIVE_BATCH messages were handled: beyond
+ * them, the rest of the packet that the last one came in
  * @each: what to do with one; stops at the first that does not return 0
  *
  * Return: 0, -EPIPE when the peer is gone, -EBADMSG when it broke the protocol */

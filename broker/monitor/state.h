@@ -142,6 +142,7 @@ struct monitor {
 	enum nursery_state nursery;
 	ev_io nursery_io, nursery_exit_io;
 	unsigned starts, started, ended; /* workers asked for, reported begun, reported ended */
+	unsigned received;		 /* messages of all peers */
 	int listeners[2];		 /* copies, for a replacement only */
 	struct addr listen_addr;	 /* of weir proxy on TCP; family 0: there is none */
 	uint16_t listen_port;

@@ -144,13 +144,13 @@ static int allow(struct monitor *m, struct request *q, uint32_t flags, const str
 			return refuse(m, q, REASON_INTERNAL, NULL, NULL);
 		memcpy(c->allowed, fixed, nfixed * sizeof(*fixed));
 		c->nallowed = v.naddr = (uint8_t)nfixed;
-		v.gate = gate_open(m, c);
 		memcpy(v.addr, fixed, nfixed * sizeof(*fixed));
 	}
 	c->is_quiet = forward_is_quiet(m, c->forward);
 	is_late = record_names_client(m, c) && !policy_audit_required(m->policy);
 	if (!is_late && !c->is_quiet && record_allow(m, c) < 0)
 		return refuse(m, q, REASON_AUDIT_UNAVAILABLE, q->match.rule, NULL);
+	v.gate = gate_open(m, c); /* that lets something out too */
 	memcpy(v.host, q->target.host, sizeof(v.host));
 	allowed_text(q->match.rule, v.text, sizeof(v.text));
 	/* for the worker that judges the addresses itself */

@@ -259,6 +259,26 @@ static void a_packet_of_many_messages_is_heard_in_order(void **state)
 	assert_int_equal(f.m.conns.n, 0);
 }
 
+static void packets_of_many_messages_do_not_make_a_turn_longer(void **state)
+{
+	uint8_t buf[MSG_MAX];
+	size_t len;
+	char c;
+
+	(void)state;
+	for (uint32_t num = 1; num < 100; num += 20) {
+		len = packet(buf, num, num + 19);
+		assert_int_equal(send(f.worker, buf, len, 0), (ssize_t)len);
+	}
+	from_worker_ready(&f.m);
+	assert_int_equal(f.m.conns.last,
+			 40); /* two messages each: it is over in the second packet */
+	assert_int_equal(recv(f.m.worker_sock, &c, 1, MSG_PEEK | MSG_DONTWAIT), 1);
+	from_worker_ready(&f.m);
+	from_worker_ready(&f.m);
+	assert_int_equal(f.m.conns.last, 100);
+}
+
 static void nothing_is_heard_behind_a_bad_message(void **state)
 {
 	uint8_t buf[MSG_MAX];
@@ -395,6 +415,7 @@ int main(void)
 		SIMPLE(a_broken_head_is_refused),
 		SIMPLE(a_descriptor_is_a_protocol_error_and_is_closed),
 		SIMPLE(a_packet_of_many_messages_is_heard_in_order),
+		SIMPLE(packets_of_many_messages_do_not_make_a_turn_longer),
 		SIMPLE(nothing_is_heard_behind_a_bad_message),
 		SIMPLE(a_packet_that_is_cut_or_lengthened_is_refused),
 		SIMPLE(a_message_with_a_descriptor_is_alone_in_its_packet),

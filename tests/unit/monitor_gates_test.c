@@ -163,6 +163,31 @@ static void a_verdict_with_an_address_opens_one_until_it_is_dialled_or_cut(void 
 	fx_close(&f);
 }
 
+static void nothing_is_open_for_a_verdict_that_cannot_be_recorded(void **state)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct msg_verdict v;
+	char lock[96];
+	struct fx f;
+	int held;
+
+	(void)state;
+	fx_open(&f, "audit required\nallow localhost:80 private\n");
+	gates_make(&f.m.gates);
+	assert_non_null(f.m.gates.at);
+	(void)snprintf(lock, sizeof(lock), "%s/%s", f.dir, AUDIT_LOCK_NAME);
+	held = open(lock, O_RDWR | O_CLOEXEC);
+	assert_true(held >= 0);
+	assert_int_equal(fcntl(held, F_OFD_SETLK, &l), 0);
+	assert_int_equal(fx_ask(&f, 1, "localhost", 80), 0);
+	fx_verdict(&f, &v);
+	assert_int_equal(v.reason, REASON_AUDIT_UNAVAILABLE);
+	for (size_t i = 0; i < GATES_MAX; i++)
+		assert_int_equal(f.m.gates.at[i].sin_port, 0); /* not even looked for */
+	(void)close(held);
+	fx_close(&f);
+}
+
 /* ---- what a worker can do with it ---- */
 
 static struct sockaddr_in *const page = (void *)GATES_AT;
@@ -291,6 +316,7 @@ static int moves_it(const void *arg)
 {
 	const int rw = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS;
 	char *mine = mmap(NULL, GATES_BYTES, rw, own, -1, 0);
+	void *tagged = (void *)(GATES_AT | GATES_TAGGED);
 	int sv[2];
 
 	(void)arg;
@@ -315,6 +341,11 @@ static int moves_it(const void *arg)
 		return 8;
 	if (madvise(page, GATES_BYTES, MADV_DONTNEED) == 0 || errno != EPERM)
 		return 9;
+	if (munmap(tagged, GATES_BYTES) == 0 || errno != EPERM ||
+	    mprotect(tagged, GATES_BYTES, rw) == 0 || errno != EPERM ||
+	    madvise(tagged, GATES_BYTES, MADV_DONTNEED) == 0 || errno != EPERM ||
+	    mremap(tagged, 0, GATES_BYTES, MREMAP_MAYMOVE) != MAP_FAILED || errno != EPERM)
+		return 13;
 	if (write(sv[0], "x", 1) != 1 || read(sv[1], page, 1) >= 0 || errno != EFAULT)
 		return 10;
 	if (ftruncate(g.fd, 0) == 0 || write(g.fd, "x", 1) == 1)
@@ -341,6 +372,7 @@ int main(void)
 		T(what_is_no_ipv4_address_has_no_gate),
 		T(no_gate_ever_has_another_address),
 		T(a_verdict_with_an_address_opens_one_until_it_is_dialled_or_cut),
+		T(nothing_is_open_for_a_verdict_that_cannot_be_recorded),
 		T(an_open_gate_leads_where_it_says_and_a_shut_one_nowhere),
 		T(anything_but_a_whole_gate_is_asked_about),
 #ifndef __SANITIZE_ADDRESS__ /* whose run-time maps as it likes */
