@@ -6,7 +6,8 @@
  * its call waits, so that what was read is what the kernel takes when it goes on.
  * What a verdict has fixed goes through a gate, unasked: gates.c.
  * A published port is inside, where the same address is another place: there the socket counts too.
- * A refused call fails with EPERM and is recorded; an honest worker makes none. */
+ * A refused call fails with EPERM and is recorded; an honest worker makes none. One that crosses a change
+ * of the policy fails with EACCES. */
 #include "broker/monitor/connects.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@
 #include "broker/monitor/monitor.h"
 #include "broker/monitor/record.h"
 #include "broker/monitor/state.h"
+#include "broker/monitor/verdict.h"
 #include "common/err.h"
 #include "common/gates.h"
 #include "common/num.h"
@@ -41,13 +43,14 @@
 
 /** struct call - one connect() of the worker
  * @pid: 0: not known, so that no socket of its is
- * @born: the socket's inode number, looked up when it is needed first; 0: not known */
+ * @born: the socket's inode number, looked up when it is needed first; 0: not known
+ * @is_late: a verdict that was taken back allowed it, of which the worker may not have heard */
 struct call {
 	struct addr addr;
 	uint16_t port;
 	pid_t pid;
 	int fd;
-	bool is_looked_up;
+	bool is_looked_up, is_late;
 	ino_t born;
 };
 
@@ -86,7 +89,6 @@ static bool in_conn(struct monitor *m, const struct conn *c, const struct addr *
 {
 	const struct policy_upstream *up = policy_upstream(m->run->policy);
 	bool is_up = c->flags & VERDICT_UPSTREAM;
-	const struct policy_rule *by = NULL;
 
 	if (port != (is_up && up ? up->port : c->target.port))
 		return false;
@@ -94,9 +96,20 @@ static bool in_conn(struct monitor *m, const struct conn *c, const struct addr *
 		if (addr_eq(&c->allowed[i], a))
 			return true;
 	}
-	return c->state == CONN_ALLOWED && addr_class_of(a) == ADDR_PUBLIC &&
-	       !monitor_is_own(m, a) &&
-	       policy_judge_addr(m->policy, &c->target, &c->match, a, false, &by) == REASON_NONE;
+	return c->state == CONN_ALLOWED && addr_class_of(a) == ADDR_PUBLIC && !monitor_is_own(m, a);
+}
+
+/* What another policy took back is no place to go any more, whatever the worker says or does not say of
+ * the connection. */
+static bool holds(struct monitor *m, const struct conn *c, const struct addr *a)
+{
+	const struct policy_rule *by = NULL;
+
+	if (c->cut)
+		return false;
+	if (c->allowed)
+		return c->epoch == m->epoch || c->forward || verdict_may_dial(m, c, &c->match, a);
+	return policy_judge_addr(m->policy, &c->target, &c->match, a, false, &by) == REASON_NONE;
 }
 
 static bool call_allowed(struct monitor *m, struct call *q)
@@ -106,9 +119,12 @@ static bool call_allowed(struct monitor *m, struct call *q)
 	if (resolv_has(&m->resolv, &q->addr, q->port))
 		return true;
 	TAILQ_FOREACH (c, &m->conns.undialed, undialed) {
-		if (c->flags & VERDICT_SOCKETS ? in_published(c, q)
-					       : in_conn(m, c, &q->addr, q->port))
+		if (!(c->flags & VERDICT_SOCKETS ? in_published(c, q)
+						 : in_conn(m, c, &q->addr, q->port)))
+			continue;
+		if (holds(m, c, &q->addr))
 			return true;
+		q->is_late |= c->cut || c->epoch != m->epoch;
 	}
 	return false;
 }
@@ -165,7 +181,7 @@ static int judge(struct monitor *m, const struct seccomp_notif *q, struct call *
 	    addr_from_sockaddr(&call->addr, &call->port, (const struct sockaddr *)&ss) == 0 &&
 	    call_allowed(m, call))
 		return 0;
-	return EPERM;
+	return call->is_late ? EACCES : EPERM;
 }
 
 static void on_notify(struct ev_loop *loop, ev_io *io, int revents)

@@ -12,7 +12,6 @@
 
 #include <assert.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -119,6 +118,12 @@ uint16_t gates_open(struct gates *g, const struct addr *a, uint16_t port, double
 		return (uint16_t)(n % GATES_MAX + 1);
 	}
 	return 0;
+}
+
+bool gates_is(const struct gates *g, uint16_t gate, const struct addr *a)
+{
+	return a->family == 4 &&
+	       memcmp(&g->at[gate - 1].sin_addr, a->b, sizeof(struct in_addr)) == 0;
 }
 
 void gates_shut(struct gates *g, uint16_t *gate)

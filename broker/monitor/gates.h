@@ -4,6 +4,7 @@
 #define WEIR_BROKER_MONITOR_GATES_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/addr.h"
@@ -32,6 +33,8 @@ void gates_close(struct gates *g);
  * Return: the number of the gate, 1 to GATES_MAX, to be given back by gates_shut(); 0: none: an address
  *	   that is new, or no IPv4 address, or there is no room */
 uint16_t gates_open(struct gates *g, const struct addr *a, uint16_t port, double now);
+/** gates_is() - is @gate, which is open, the one of @a? */
+bool gates_is(const struct gates *g, uint16_t gate, const struct addr *a);
 /** gates_shut() - a verdict is over; @gate becomes 0. The last one shuts it */
 void gates_shut(struct gates *g, uint16_t *gate);
 

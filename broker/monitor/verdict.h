@@ -14,6 +14,7 @@ struct conn;
 struct monitor;
 struct msg_ask;
 struct msg_candidates;
+struct policy_match;
 struct target;
 
 /* All return 0, or -EBADMSG when the worker broke the protocol: then nothing more is sent to it. */
@@ -35,6 +36,10 @@ void verdict_abandon(struct monitor *m, struct conn *c, enum reason reason);
 /** verdict_again() - the policy has changed: judge every connection by it, with the answers in hand,
  * and CUT those that it denies now. Return: how many */
 size_t verdict_again(struct monitor *m);
+/** verdict_may_dial() - does the policy of now let @c, whose target has @match, go on to @a? Where it goes
+ * through an upstream proxy, @a is that one's, and what is judged is the target */
+bool verdict_may_dial(struct monitor *m, const struct conn *c, const struct policy_match *match,
+		      const struct addr *a);
 /** verdict_dialed() - was @a among what was allowed for @c? */
 int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a);
 

@@ -139,14 +139,19 @@ static bool among(const struct addr *list, size_t n, const struct addr *a)
 	return false;
 }
 
-static bool may_dial(struct monitor *m, const struct conn *c, const struct policy_match *match,
-		     const struct addr *a)
+bool verdict_may_dial(struct monitor *m, const struct conn *c, const struct policy_match *match,
+		      const struct addr *a)
 {
 	const struct policy_rule *by = NULL;
+	enum reason r;
 
-	enum reason r = policy_judge_addr(m->policy, &c->target, match, a, monitor_is_own(m, a),
-					  &by);
-
+	/* where the upstream listens no rule has a say in, but where it is sent */
+	if (c->flags & VERDICT_UPSTREAM) {
+		if (!c->target.is_addr)
+			return true;
+		a = &c->target.addr;
+	}
+	r = policy_judge_addr(m->policy, &c->target, match, a, monitor_is_own(m, a), &by);
 	/* what a person has to be asked about was answered when it was dialled, or the rule is new */
 	return r == REASON_NONE || r == REASON_ASK;
 }
@@ -172,7 +177,8 @@ int verdict_dialed(struct monitor *m, struct conn *c, const struct addr *a)
 		return -EBADMSG;
 	}
 	ok = c->cut || (c->allowed && !is_old) ||
-	     (c->forward ? forward_judge(m, c->forward, &c->match) : may_dial(m, c, &c->match, a));
+	     (c->forward ? forward_judge(m, c->forward, &c->match)
+			 : verdict_may_dial(m, c, &c->match, a));
 	if (!ok && !is_old)
 		return -EBADMSG;
 	c->addr = *a;
@@ -196,12 +202,21 @@ static bool still_allowed(struct monitor *m, const struct conn *c, struct policy
 	if (match->verdict == POLICY_DENY)
 		return false;
 	if (c->state == CONN_OPEN)
-		return may_dial(m, c, match, &c->addr);
+		return verdict_may_dial(m, c, match, &c->addr);
 	for (size_t i = 0; i < c->nallowed; i++) {
-		if (may_dial(m, c, match, &c->allowed[i]))
+		if (verdict_may_dial(m, c, match, &c->allowed[i]))
 			return true;
 	}
 	return !c->allowed; /* no answer is in hand yet */
+}
+
+/* The others may still be dialled. */
+static void gate_again(struct monitor *m, struct conn *c)
+{
+	for (size_t i = 0; i < c->nallowed && c->gate && !c->forward; i++)
+		if (gates_is(&m->gates, c->gate, &c->allowed[i]) &&
+		    !verdict_may_dial(m, c, &c->match, &c->allowed[i]))
+			gates_shut(&m->gates, &c->gate);
 }
 
 struct again {
@@ -220,6 +235,7 @@ static void judge_again(void *arg, struct conn *c)
 		return;
 	if (still_allowed(g->m, c, &match) || c->state == CONN_ASKED) {
 		c->match = match; /* who waits for a person: questions_again() */
+		gate_again(g->m, c);
 		return;
 	}
 	question_leave(g->m, c);

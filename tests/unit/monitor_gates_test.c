@@ -163,6 +163,38 @@ static void a_verdict_with_an_address_opens_one_until_it_is_dialled_or_cut(void 
 	fx_close(&f);
 }
 
+static void an_edit_that_denies_one_address_shuts_its_gate_alone(void **state)
+{
+	struct msg_verdict v;
+	struct conn *c;
+	struct fx f;
+
+	(void)state;
+	fx_open(&f, "allow b.example private\n");
+	gates_make(&f.m.gates);
+	assert_non_null(f.m.gates.at);
+	fx_file(f.hosts, "10.0.0.1 b.example\n10.0.0.2 b.example\n");
+	for (uint32_t num = 1; num <= 2; num++) {
+		assert_int_equal(fx_ask(&f, num, "b.example", 443), 0);
+		fx_verdict(&f, &v);
+		assert_int_equal(v.naddr, 2);
+		for (size_t i = 0; i < GATES_MAX; i++)
+			f.m.gates.since[i] -= 10.;
+	}
+	assert_in_range(v.gate, 1, GATES_MAX);
+	assert_int_equal(f.m.gates.at[v.gate - 1].sin_addr.s_addr, htonl(0x0a000001));
+	policy_free(f.m.policy);
+	f.m.policy = f.run.policy = fx_policy("allow b.example private\ndeny 10.0.0.2\n");
+	assert_int_equal(verdict_again(&f.m), 0);
+	assert_int_equal(f.m.gates.at[v.gate - 1].sin_family, AF_INET);
+	policy_free(f.m.policy);
+	f.m.policy = f.run.policy = fx_policy("allow b.example private\ndeny 10.0.0.1\n");
+	assert_int_equal(verdict_again(&f.m), 0);
+	assert_int_equal(f.m.gates.at[v.gate - 1].sin_family, AF_UNSPEC);
+	assert_int_equal(conn_table_state(&f.m.conns, 2, &c), CONN_DIALING);
+	fx_close(&f);
+}
+
 static void nothing_is_open_for_a_verdict_that_cannot_be_recorded(void **state)
 {
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -372,6 +404,7 @@ int main(void)
 		T(what_is_no_ipv4_address_has_no_gate),
 		T(no_gate_ever_has_another_address),
 		T(a_verdict_with_an_address_opens_one_until_it_is_dialled_or_cut),
+		T(an_edit_that_denies_one_address_shuts_its_gate_alone),
 		T(nothing_is_open_for_a_verdict_that_cannot_be_recorded),
 		T(an_open_gate_leads_where_it_says_and_a_shut_one_nowhere),
 		T(anything_but_a_whole_gate_is_asked_about),

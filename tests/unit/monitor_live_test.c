@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <sys/wait.h>
 
+#include "broker/monitor/connects.h"
 #include "tests/unit/monitor_fixture.h"
 
 /* What the layers say the next time. */
@@ -141,6 +142,70 @@ static void an_edit_cuts_what_it_denies_and_nothing_else(void **state)
 		assert_true(fx_silent(&f));
 		fx_close(&f);
 	}
+}
+
+static bool may_connect(struct fx *f, const char *addr)
+{
+	struct addr a;
+
+	assert_int_equal(addr_parse(&a, addr), 0);
+	return connects_allowed(&f->m, &a, 443);
+}
+
+static void a_worker_that_keeps_silent_goes_nowhere_that_an_edit_denies(void **state)
+{
+	struct msg_verdict v;
+	struct fx f;
+
+	(void)state;
+	open_with(&f, before);
+	to_dialing(&f);
+	assert_true(may_connect(&f, pair[0]) && may_connect(&f, pair[1]));
+	assert_int_equal(edit(&f, "allow b.example private\ndeny 10.0.0.0/8\n"), 0);
+	assert_false(may_connect(&f, pair[0]));
+	assert_true(may_connect(&f, pair[1]));
+	assert_int_equal(edit(&f, "allow a.example\n"), 0);
+	fx_hear(&f, MSG_CUT);
+	assert_false(may_connect(&f, pair[1]));
+	fx_close(&f);
+
+	open_with(&f, "allow a.example\n");
+	assert_int_equal(fx_ask(&f, 1, "a.example", 443), 0);
+	fx_verdict(&f, &v);
+	assert_true(may_connect(&f, pair[1]));
+	assert_int_equal(edit(&f, "allow b.example\n"), 0);
+	fx_hear(&f, MSG_CUT);
+	assert_false(may_connect(&f, pair[1]));
+	fx_close(&f);
+}
+
+static void an_edit_cuts_nothing_for_where_the_upstream_listens(void **state)
+{
+	static const char first[] = "upstream http://127.0.0.1:3128\nallow a.example\n";
+	struct msg_verdict v;
+	struct conn *c;
+	struct fx f;
+
+	(void)state;
+	open_with(&f, first);
+	for (uint32_t num = 1; num <= 2; num++) {
+		assert_int_equal(fx_ask(&f, num, "a.example", 443), 0);
+		fx_verdict(&f, &v);
+		assert_true(v.flags & VERDICT_UPSTREAM);
+	}
+	assert_int_equal(fx_dialed(&f, 1, "127.0.0.1"), 0);
+	assert_int_equal(
+		edit(&f, "upstream http://127.0.0.1:3128\nallow a.example\nallow b.example\n"), 0);
+	assert_int_equal(fx_dialed(&f, 2, "127.0.0.1"), 0);
+	for (uint32_t num = 1; num <= 2; num++) {
+		assert_int_equal(conn_table_state(&f.m.conns, num, &c), CONN_OPEN);
+		assert_false(c->cut);
+	}
+	assert_true(fx_silent(&f));
+	assert_int_equal(edit(&f, "allow b.example\n"), 0);
+	fx_hear(&f, MSG_CUT);
+	fx_hear(&f, MSG_CUT);
+	fx_close(&f);
 }
 
 /* What an honest worker says before it reads the CUT. */
@@ -451,6 +516,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_edit_cuts_what_it_denies_and_nothing_else),
+		cmocka_unit_test(a_worker_that_keeps_silent_goes_nowhere_that_an_edit_denies),
+		cmocka_unit_test(an_edit_cuts_nothing_for_where_the_upstream_listens),
 		cmocka_unit_test(what_crosses_a_cut_is_no_lie),
 		cmocka_unit_test(a_lie_after_a_cut_is_a_lie),
 		cmocka_unit_test(an_address_denied_meanwhile_is_cut_not_a_lie),
