@@ -223,7 +223,8 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	if (option_audit(policy, dirs, &audit, &run.audit_path, &e) < 0 ||
 	    (run.audit_path && audit_check(run.audit_path, plan, &e) < 0))
 		return cli_fail(&e);
-	run.audit_default = place = option_audit_default(dirs);
+	place = option_audit_default(dirs);
+	run.audit_default = place;
 	run.reload = follow_reload;
 	run.files = follow_files;
 	run.live = &live;
