@@ -143,10 +143,10 @@ int transparent_make(const struct sandbox_plan *p, struct transparent *t, struct
 
 	*t = (struct transparent){ 0 };
 	for (size_t i = 0; i < p->nreach; i++)
-		if (p->reach[i] == SHIM_NAMES_PORT)
+		if (p->reach[i] == SHIM_NAMES_PORT || p->reach[i] == SHIM_REDIRECT_PORT)
 			return err_set(e, EADDRINUSE,
-				       "listen on 127.0.0.1:%d inside, which a reach line names",
-				       SHIM_NAMES_PORT);
+				       "listen on 127.0.0.1:%u inside, which a reach line names",
+				       p->reach[i]);
 	if ((r = routes_make(p, e)) < 0)
 		return r;
 	if ((r = redirect_make(t)) < 0) {

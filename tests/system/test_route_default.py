@@ -121,6 +121,16 @@ def test_a_route_that_was_typed_is_had_or_is_an_error(net, route):
     assert r.status == 125, r
 
 
+@pytest.mark.parametrize("port", [1, 53])
+def test_a_reach_line_with_a_port_of_the_routes_own_leaves_the_proxy_alone(net, port):
+    policy = net.write(f"{net.project()}/policy", f"reach {port}:8080\n")
+    r = net.weir("run", "-v", "-p", policy, *flags([A]), "--", PYTHON, "-c",
+                 f"import socket; socket.create_connection(('127.0.0.1', {port}), 60); print('there')")
+    assert r.ok().text == "there\n" and "route proxy: without the transparent route" in r.errtext, r
+    r = net.weir("run", "-p", policy, *flags([A]), "--route", "both", "--", "true")
+    assert r.status == 125 and f"listen on 127.0.0.1:{port} inside, which a reach line names" in r.errtext, r
+
+
 def test_doctor_says_what_is_missing(net):
     by = doctor(net, **WAYS["EPERM"])
     c = by["nf_tables"]
