@@ -245,7 +245,7 @@ def test_weir_proxy_asks_on_its_terminal(w):
             p = subprocess.Popen(w.enter() + ["curl", "-s", "-o", "/dev/null", "-w", "%{http_connect}", "-p",
                                               "--max-time", "100", "-x", url, f"http://{ONE}:7000/"],
                                  stdout=subprocess.PIPE, env=w.env("/nonexistent"))
-            t.see(rb"weir: (\S+:\d+)\?[^\n]*\[o\]nce \[s\]andbox \[d\]eny ")
+            t.see(rb"weir: (\S+:\d+)(?: \(curl, pid \d+\))?\?[^\n]*\[o\]nce \[s\]andbox \[d\]eny ")
             t.send(key)
             # the origin echoes the request, which is no answer to curl
             assert p.communicate(timeout=120)[0] == status

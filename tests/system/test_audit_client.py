@@ -38,6 +38,8 @@ def test_a_denial_names_the_process_and_what_is_allowed_does_only_when_asked_to(
                 denied("{NO}")
                 result = os.getpid()
             """)
+            # it is looked for when it has its answer: until then it stays
+            sb.wait_audit(lambda r: r.get("host") == NO)
             done = sb.close()
         allowed, denied = clients(done.audit, HOST), clients(done.audit, NO)
         want = {"pid": pid, "exe": PYTHON, "argv0": PYTHON}
@@ -151,6 +153,7 @@ def test_every_way_in_has_its_client_and_who_is_outside_has_none(net):
                 pass
             result = os.getpid()
         """)
+        sb.wait_audit(lambda r: r.get("proto") == "reach")
         done = sb.close()
     seen = verdicts(done.audit)
     assert {x["proto"] for x in seen} >= {"socks5", "http", "connect", "reach"}, seen
@@ -169,6 +172,7 @@ def test_the_transparent_route_has_its_client(net):
                 pass
             result = os.getpid()
         """)
+        sb.wait_audit(lambda r: r.get("verdict") == "deny")
         done = sb.close()
     seen = [x for x in verdicts(done.audit) if x["proto"] == "transparent"]
     assert [x["verdict"] for x in seen] == ["allow", "deny"], seen
