@@ -32,6 +32,13 @@ static bool is_own(const struct monitor *m, const struct addr *a)
 	       monitor_is_own(m, a);
 }
 
+/* Of two that are redirected from one port to two places the kernel gives the second another port on its
+ * way: no socket is found for it, and it is there. */
+static bool may_be_renamed(const struct monitor *m, const struct msg_half *half)
+{
+	return monitor_is_transparent(m) && addr_class_of(&half->proxy) != ADDR_LOOPBACK;
+}
+
 int orphan_ask(struct monitor *m, uint32_t num, const struct msg_half *half)
 {
 	int r;
@@ -44,7 +51,7 @@ int orphan_ask(struct monitor *m, uint32_t num, const struct msg_half *half)
 			     half->proxy_port);
 	if (r >= 0)
 		m->orphan.is_told = true;
-	if (r != 0 && !(r == -ENOENT && m->orphan.is_told))
+	if (r != 0 && !(r == -ENOENT && m->orphan.is_told && !may_be_renamed(m, half)))
 		return 0;
 	wr_open(&m->wr, MSG_ORPHAN, num);
 	return worker_send(m);

@@ -415,6 +415,27 @@ def test_transparent_who_left_while_the_host_was_dialled_is_noticed_and_who_wait
         assert len([r for r in s.audit if r["event"] == "end"]) == 1
 
 
+def test_transparent_who_waits_at_a_port_that_leads_to_two_places_is_not_cut(net):
+    """The kernel gives the second one another port on the way to the listener"""
+    with inside(net, allow=["blackhole.example.org:*", A + ":7000"]) as s:
+        s.py("""
+            def at(port, host, to):
+                c = socket.socket(); c.setsockopt(1, 2, 1); c.bind(("198.18.0.1", port)); c.settimeout(60)
+                c.connect((host, to)); return c
+            leaves = at(0, "blackhole.example.org", 443); leaves.sendall(b"x"); leaves.close()
+        """)
+        s.wait_audit(lambda r: r["event"] == "end" and r["reason"] == "client_gone")	# the kernel tells
+        assert s.py("""
+            first = at(0, a, 7000)
+            stays = at(first.getsockname()[1], "blackhole.example.org", 80); stays.sendall(b"x"); stays.shutdown(1)
+            stays.settimeout(2)
+            try: result = stays.recv(1)
+            except OSError as e: result = repr(e)
+        """, a=A) == "TimeoutError('timed out')"
+        assert s.py("first.sendall(b'q'); first.shutdown(1); result = read_all(first)") == b"the whole answer to q"
+        assert not [r for r in s.audit if r["event"] == "end" and r["port"] == 80]
+
+
 # ---- DNS by hand ----
 
 def test_transparent_dns_answers(sb):
