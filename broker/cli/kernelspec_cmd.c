@@ -6,12 +6,15 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/cli/grant.h"
+#include "broker/cli/judge.h"
 #include "broker/cli/kernelspec.h"
 #include "broker/cli/layers.h"
 #include "broker/cli/options.h"
@@ -20,6 +23,7 @@
 #include "common/escape.h"
 #include "common/scope.h"
 #include "policy/policy.h"
+#include "sandbox/plan.h"
 
 extern char **environ;
 
@@ -52,6 +56,7 @@ struct job {
 	bool sys, force, json;
 	char **options; /* add: of weir run, checked */
 	int noptions;
+	struct judge *judge; /* add: as weir run will judge */
 };
 
 static int see_help(struct err *e)
@@ -138,14 +143,35 @@ static int spec_rewrite(const struct job *j, json_t *spec, const char *from,
 
 static int is_weirs_own(const char *word, struct err *e)
 {
+	static const char *const before[] = { "--from", "--display-name", "--sys-prefix",
+					      "--force" };
+
+	for (size_t i = 0; i < ARRAY_LEN(before); i++)
+		if (str_eq(word, before[i])) {
+			err_set(e, 0, "'%s' stands behind an option of weir run", word);
+			return err_fix(e, "weir kernelspec add NAME %s ... first", word);
+		}
 	if (strncmp(word, "--connection-file", 17) != 0)
 		return 0;
 	err_set(e, 0, "--connection-file is set by weir: Jupyter makes a new one each time");
 	return see_help(e);
 }
 
+/* A refused path is told here and not in the log of a notebook server. */
+static int grants_check(const struct judge *judge, const struct policy *policy, struct err *e)
+{
+	struct sandbox_plan plan;
+	int r = 0;
+
+	plan_init(&plan);
+	for (const struct policy_grant *g = policy_grants(policy); g && r >= 0; g = g->next)
+		r = grant_open(judge, g, &plan, e);
+	plan_free(&plan);
+	return r < 0 ? r : 0;
+}
+
 /* The options as weir run will read them, with the policy as it is now. */
-static int options_check(const struct job *j, struct options *o, struct err *e)
+static int options_check(struct job *j, struct options *o, struct err *e)
 {
 	SCOPED_FREE char **argv = NULL;
 	static char zero[] = "run";
@@ -177,9 +203,27 @@ static int options_check(const struct job *j, struct options *o, struct err *e)
 	}
 	if (r >= 0)
 		r = layers_load(&o->layers, &policy, &at, e);
+	if (r >= 0 && !(j->judge = judge_new(&at.who, &at.dirs, environ, e)))
+		r = -ENOMEM;
+	if (r >= 0)
+		r = grants_check(j->judge, policy, e);
 	surroundings_free(&at);
 	policy_free(policy);
 	return r < 0 ? r : 0;
+}
+
+/* Jupyter runs what stands there, outside; a project's environment is the project's to write. */
+static void writable_tell(const struct judge *judge, const char *dir)
+{
+	SCOPED_FD int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char real[PATH_MAX];
+
+	if (fd < 0 || judge_fd(judge, fd, JUDGE_WRITE, real, NULL) < 0)
+		return;
+	note("warning: a kernel whose project or write lines hold '%s' can change what it says, and "
+	     "that runs outside",
+	     dir);
+	note("  fix: keep it in ~/.local/share/jupyter, which no kernel writes");
 }
 
 static int add_checked(struct job *j, struct options *o, struct err *e)
@@ -188,8 +232,9 @@ static int add_checked(struct job *j, struct options *o, struct err *e)
 	json_t *spec;
 	int r;
 
-	if ((r = options_check(j, o, e)) < 0 || (r = place(j, dir, e)) < 0 ||
-	    (r = from_find(j, from, e)) < 0)
+	/* before the options, of which -C changes the directory */
+	if ((r = place(j, dir, e)) < 0 || (r = from_find(j, from, e)) < 0 ||
+	    (r = options_check(j, o, e)) < 0)
 		return r;
 	if (!(spec = kernelspec_load(from, e)))
 		return -EINVAL;
@@ -206,8 +251,10 @@ static int add_checked(struct job *j, struct options *o, struct err *e)
 		err_set(e, 0, "there is a kernelspec in '%s'", dir);
 		return err_fix(e, "another NAME, or --force to replace it");
 	}
-	if (r == 0)
+	if (r == 0) {
+		writable_tell(j->judge, dir);
 		(void)printf("%s\n", dir);
+	}
 	return r;
 }
 
@@ -218,6 +265,7 @@ static int add(struct job *j, struct err *e)
 
 	options_init(&o);
 	r = add_checked(j, &o, e);
+	judge_free(j->judge);
 	options_free(&o);
 	return r;
 }
@@ -321,8 +369,10 @@ static int removes(struct job *j, struct err *e)
 
 	if (r < 0)
 		return r;
-	if (!(spec = kernelspec_load(dir, e)))
+	if (!(spec = kernelspec_load(dir, e))) {
+		(void)err_fix(e, "weir kernelspec list shows where each lies");
 		return -ENOENT;
+	}
 	ours = kernelspec_is_weirs(spec);
 	json_decref(spec);
 	if (!ours) {

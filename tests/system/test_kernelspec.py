@@ -17,7 +17,7 @@ PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 KERNELS = ".local/share/jupyter/kernels"
 # answers on every port with the port's name; tells what it saw of its file and its surroundings
 KERNEL = textwrap.dedent("""
-    import json, os, select, socket, sys
+    import json, os, select, signal, socket, sys
     path = sys.argv[sys.argv.index('-f') + 1]
     info = json.load(open(path))
     os.remove(path)
@@ -27,11 +27,16 @@ KERNEL = textwrap.dedent("""
     for k, v in info.items():
         if k.endswith('_port'):
             s = socket.create_server((info['ip'], v)); socks[s] = k
+    # a SIGINT between Python's look and select() would wait for a connection
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
     print(json.dumps([os.getppid(), os.environ.get('JPY_PARENT_PID'),
                       os.environ.get('JPY_SESSION_NAME'), os.environ.get('KERNEL_SETTING')]),
           flush=True)
     while True:
-        for s in select.select(list(socks), [], [])[0]:
+        for s in select.select([woken, *socks], [], [])[0]:
+            if s == woken: continue
             c, _ = s.accept(); c.sendall(socks[s].encode()); c.close()
 """)
 
@@ -125,7 +130,7 @@ def test_add_wraps_the_kernel_and_carries_everything_else_over(fresh):
     (["add", "x", "--from", "toy", "--", "ls"], "ls"),
     (["add", "x", "--from", "toy", "--connection-file", "/dev/null"], "connection"),
     (["add", "x", "--from", "toy", "--sys-prefix"], "environment"),
-    (["add", "x", "--from"], "--from"), (["remove"], "NAME"), (["remove", "toy"], "did not make"),
+    (["add", "x", "--from"], "--from"), (["add", "x", "--preset", "none", "--force"], "NAME --force"), (["remove"], "NAME"), (["remove", "toy"], "did not make"),
     (["remove", "absent"], "absent"), (["list", "--jsn"], "--jsn"), (["grow"], "grow"), ([], "add")])
 def test_what_is_wrong_is_told_and_nothing_is_made(world, words, told):
     if not os.path.exists(world.path(f"{world.home}/{KERNELS}/toy")):
@@ -160,6 +165,42 @@ def test_what_a_kernelspec_sets_is_not_weirs_environment(fresh):
     assert not os.path.exists(fresh.path(f"{fresh.home}/{KERNELS}/tp"))
     fresh.weir("kernelspec", "add", "tp", "--from", "toy", "--env", "PATH=/opt/k/bin:/usr/bin").ok()
     assert "PATH=/opt/k/bin:/usr/bin" in installed(fresh, "tp")["argv"]
+
+
+def test_a_path_that_no_kernel_will_get_is_refused_when_the_kernelspec_is_made(fresh):
+    spec(fresh, "toy")
+    fresh.write(f"{fresh.home}/.bashrc", "")
+    fresh.mkdir(f"{fresh.home}/data")
+    fresh.mkdir(f"{fresh.home}/.local/share/jupyter/runtime")
+    for option, rel, told in (("--write", ".bashrc", "every shell"), ("--write", KERNELS, "run by Jupyter"),
+                              ("--read", ".local/share/jupyter/runtime", "keys of kernels")):
+        r = fresh.weir("kernelspec", "add", "tw", "--from", "toy", option, f"{fresh.home}/{rel}")
+        assert r.status == 125 and told in r.errtext and f"{option}: " in r.errtext, r
+    assert os.listdir(fresh.path(f"{fresh.home}/{KERNELS}")) == ["toy"]
+    fresh.weir("kernelspec", "add", "tw", "--from", "toy", "--write", f"{fresh.home}/data").ok()
+
+
+def test_from_is_of_the_directory_in_which_it_was_typed(fresh):
+    work = fresh.project()
+    fresh.mkdir(f"{work}/deep")
+    for where, argv in ((work, "typed"), (f"{work}/deep", "other")):
+        fresh.write(f"{where}/k/kernel.json", json.dumps({"argv": [argv], "display_name": "K"}))
+    fresh.weir("kernelspec", "add", "kw", "--from", "./k", "--preset", "none", "-C", "deep", cwd=work).ok()
+    assert installed(fresh, "kw")["argv"][-1] == "typed"
+
+
+def test_a_kernelspec_that_a_kernel_can_change_is_told(fresh):
+    """an environment in the project is the project's, and Jupyter outside runs what its kernelspecs say"""
+    spec(fresh, "toy")
+    work = fresh.project()
+    add = ["kernelspec", "add", "tw", "--from", "toy"]
+    assert "can change" not in fresh.weir(*add, cwd=work).ok().errtext
+    r = fresh.weir(*add, "--sys-prefix", "--preset", "none", cwd=work, env={"VIRTUAL_ENV": f"{work}/.venv"}).ok()
+    made = f"{work}/.venv/share/jupyter/kernels/tw"
+    assert f"'{made}' can change" in r.errtext, r
+    for where, status in ((f"{fresh.home}/{KERNELS}/tw", 2), (made, 0)):
+        r = fresh.run("--", "sh", "-c", ": >>kernel.json", cwd=where)
+        assert r.status == status, r
 
 
 def test_links_in_a_kernelspec_lead_nowhere_else(fresh):

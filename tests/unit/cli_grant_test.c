@@ -58,11 +58,21 @@ static void make_file(const char *rel)
 
 static int setup(void **state)
 {
-	static const char *const dirs[] = { ".ssh",	   ".config/gh", ".config/weir",
-					    ".config/git", ".local/bin", ".local/share/keyrings",
-					    "data/deep",   "tools",	 "project/.venv/bin",
-					    "state/weir",  "bin",	 "vault",
-					    "cargo_home" };
+	static const char *const dirs[] = { ".ssh",
+					    ".config/gh",
+					    ".config/weir",
+					    ".config/git",
+					    ".local/bin",
+					    ".local/share/keyrings",
+					    "data/deep",
+					    "tools",
+					    "project/.venv/bin",
+					    "state/weir",
+					    "bin",
+					    "vault",
+					    "cargo_home",
+					    ".local/share/jupyter/kernels",
+					    ".local/lib/python3.11/site-packages" };
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	SCOPED_FD int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct person who = { .uid = getuid(), .gid = getgid(), .home = home };
@@ -158,6 +168,9 @@ static const struct {
 	{ "a shell's start file", "~/.bashrc", GRANT_WRITE, false, "every shell" },
 	{ "a directory of programs", "~/.local/bin", GRANT_WRITE, false, "directory of programs" },
 	{ "~/bin", "~/bin", GRANT_WRITE, false, "directory of programs" },
+	{ "kernelspecs", "~/.local/share/jupyter/kernels", GRANT_WRITE, false, "run by Jupyter" },
+	{ "packages of every Python", "~/.local/lib/python3.11/site-packages", GRANT_WRITE, false,
+	  "every Python" },
 	{ "git's programs and passwords", "~/.config/git", GRANT_WRITE, false, "git hosts" },
 	{ "a directory of PATH", "~/tools", GRANT_WRITE, false, "PATH" },
 	{ "above a directory of PATH", "~/project", GRANT_WRITE, false, "PATH" },
