@@ -83,6 +83,8 @@ def test_a13_a_gate_is_open_for_its_verdict_alone(net, without, told):
     """A worker may read the addresses that it may connect to unasked: it cannot write or replace them, and
     where no verdict stands none of them leads anywhere"""
     port = net.local.port
+    if os.environ.get("WEIR_SAN"):
+        told = "written-0-linked-0-asked-0-kept-0"	# the worker maps none: its run-time maps at fixed places
     with net.inside(allow=[f"localhost:{port} private", LIAR], test=True,
                     env={"WEIR_TEST_MISBEHAVE": "gates", "WEIR_TEST_WITHOUT": without}) as sb:
         for _ in range(2):

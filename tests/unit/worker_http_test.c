@@ -165,7 +165,7 @@ static void body_in_single_bytes_ends_at_the_same_place(void **state)
 		ssize_t n = 0, at = 0;
 
 		assert_int_equal(frame_request(&f, bodies[i].head, strlen(bodies[i].head)), 0);
-		for (const char *p = bodies[i].body; *p && n >= 0 && !f.is_done; p += n) {
+		for (const char *p = bodies[i].body; n >= 0 && *p && !f.is_done; p += n) {
 			n = f.is_trailing ? feed(&f, p, strlen(p)) : frame_body(&f, p, 1);
 			at += n > 0 ? n : 0;
 			if (n == 0 && !f.is_trailing)
