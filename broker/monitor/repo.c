@@ -3,7 +3,8 @@
  * Looks at P before and after, by the names and the kernel's own times of what git obeys: no byte of
  * a file is read and no link followed but before, for the configuration (repo_named.c), and a name that a
  * stranger chose is escaped before it is told.
- * The first look is taken beside the launch; what is younger than that counts as not there.
+ * The first look is taken beside the launch; should the command run before it is over, what is younger than
+ * the sandbox counts as not there.
  *   BEFORE --the command ends--> AFTER --added or changed--> told and recorded */
 #include "broker/monitor/repo.h"
 
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,7 +47,8 @@ struct seen {
 	mode_t mode;
 	off_t size;
 	struct timespec changed;
-	bool is_dir; /* a git directory, which changes with each commit: which one it is counts */
+	bool is_dir;  /* a git directory, which changes with each commit: which one it is counts */
+	bool is_late; /* of the first look: not older than the sandbox, by the clock of files */
 };
 
 struct repo {
@@ -159,8 +162,6 @@ static bool note_name(struct repo *r, int at, const char *dir, const char *name)
 
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return false;
-	if (r->first && !before(&st.st_ctim, &r->since))
-		return S_ISDIR(st.st_mode); /* the command runs already: it may be its work */
 	if (r->n == r->room) {
 		size_t room = r->room ? r->room * 2 : 32;
 		struct seen *v = room > SEEN_MAX ? NULL : reallocarray(r->v, room, sizeof(*v));
@@ -178,7 +179,8 @@ static bool note_name(struct repo *r, int at, const char *dir, const char *name)
 			    .mode = st.st_mode,
 			    .size = st.st_size,
 			    .changed = st.st_ctim,
-			    .is_dir = S_ISDIR(st.st_mode) };
+			    .is_dir = S_ISDIR(st.st_mode),
+			    .is_late = !before(&st.st_ctim, &r->since) };
 	if (!join(path, dir, name) || !(s->path = strdup(path)))
 		r->cut = true;
 	else
@@ -435,6 +437,19 @@ struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 	return r;
 }
 
+void repo_distrust(struct repo *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->v[i].is_late)
+			free(r->v[i].path);
+		else
+			r->v[n++] = r->v[i];
+	}
+	r->n = n;
+}
+
 void repo_free(struct repo *r)
 {
 	if (!r)
@@ -540,9 +555,21 @@ static void sockets_tell(struct monitor *m)
 		record_event(m, "sockets_open", json_pack("{s:o}", "paths", paths));
 }
 
+/* The command starts behind the first message of pid 1: while there is none, what was seen is older. The
+ * clock of files alone would not tell, since it stands still for some milliseconds at a time. */
+static bool may_run(const struct monitor *m)
+{
+	char byte;
+
+	return recv(m->shim_sock, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+	       errno != EAGAIN;
+}
+
 void repo_begin(struct monitor *m)
 {
 	m->repo = repo_look(m->run->plan, m->repo_since, NULL);
+	if (m->repo && may_run(m))
+		repo_distrust(m->repo);
 	stage_note("monitor: looked at the repository");
 	m->unix_open = lock_landlock_abi() < LOCK_ABI_UNIX || m->run->plan->nested;
 	if (m->unix_open)

@@ -23,13 +23,15 @@ struct repo_change {
 
 /**
  * repo_look() - note what git would run or obey below P and in its git directory outside
- * Opens directories only, follows no link, and leaves out what appeared at or after @since. Bounded in
- * directories, names and, for a later look, in time.
+ * Opens directories only, follows no link. Bounded in directories, names and, for a later look, in time.
+ * @since: what appeared then or later is what repo_distrust() forgets
  * @before: NULL for the first look, which is cheap enough for a launch
  *
  * Return: for repo_free(), or NULL when nothing may be written or memory is out */
 struct repo *repo_look(const struct sandbox_plan *plan, struct timespec since,
 		       const struct repo *before);
+/** repo_distrust() - the command may have run during the first look: forget what may be its work */
+void repo_distrust(struct repo *r);
 void repo_free(struct repo *r);
 
 /** repo_sockets() - the unix sockets that the first look came by in P and in what may be written: where the
