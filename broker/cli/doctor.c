@@ -499,8 +499,10 @@ static int examine(bool json, struct err *e)
 	}
 	if (json) {
 		all = json_pack("{s:b,s:o}", "works", works, "checks", list);
-		if (r < 0 || !all || json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
+		if (r < 0 || !all)
 			r = err_set(e, ENOMEM, "weir doctor");
+		else if (json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
+			r = err_set(e, errno, "write what was found");
 		json_decref(all);
 		(void)putchar('\n');
 	} else {

@@ -82,8 +82,10 @@ static int option_fd(const char *option, const char *value, int least, int *out,
 		err_set(e, 0, "%s '%s' is not a descriptor number", option, value);
 		return err_fix(e, "a decimal number from %d", least);
 	}
-	if (fcntl((int)n, F_GETFD) < 0)
-		return err_set(e, errno, "%s %s", option, value);
+	if (fcntl((int)n, F_GETFD) < 0) {
+		err_set(e, errno, "%s %s", option, value);
+		return err_fix(e, "have it open when weir starts, in a shell by %s>FILE", value);
+	}
 	*out = (int)n;
 	return 0;
 }
@@ -188,7 +190,7 @@ static const struct row rows[] = {
 	{ "--network", 'n', POLICY, ALL, "WORD", POLICY_LINE("network", ""),
 	  HELP("deny, allowlist (default) or allow") },
 	{ "--route", 0, POLICY, OF_RUN | OF_SHOW, "WORD", POLICY_LINE("route", ""),
-	  HELP("proxy (default), transparent or both: how allowed hosts are reached") },
+	  HELP("both (default), proxy or transparent: how allowed hosts are reached") },
 	{ "--policy", 'p', POLICY, ALL, "FILE", CALL(take_file), HELP("one more policy file") },
 	{ "--preset", 0, POLICY, ALL, "NAME", POLICY_LINE("include", ""),
 	  HELP("weir policy presets lists them") },

@@ -385,11 +385,15 @@ static int print_json(const struct bench *b, json_t *holes, struct err *e)
 {
 	json_t *all = json_pack("{s:i,s:i,s:O,s:O}", "passed", (int)b->passed, "failed",
 				(int)b->failed, "probes", b->probes, "holes", holes);
-	int r = all && !b->out_of_memory ? json_dumpf(all, stdout, JSON_INDENT(2)) : -1;
+	bool is_made = all && !b->out_of_memory;
+	int r = is_made && (json_dumpf(all, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF)
+			? -errno
+			: 0;
 
 	json_decref(all);
-	(void)putchar('\n');
-	return r < 0 ? err_set(e, ENOMEM, "weir test") : 0;
+	if (!is_made)
+		return err_set(e, ENOMEM, "weir test");
+	return r < 0 ? err_set(e, -r, "write what was found") : 0;
 }
 
 static int attack(const struct options *o, struct err *e)

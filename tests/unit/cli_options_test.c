@@ -86,6 +86,7 @@ static void what_is_wrong_with_an_option_is_said(void **state)
 		{ OF_SHOW, { "--resolve" }, "option '--resolve' is unknown" },
 		{ OF_RUN, { "--name", "a b" }, "--name 'a b' is not a name" },
 		{ OF_RUN, { "--keep-fd", "x" }, "--keep-fd 'x' is not a descriptor number" },
+		{ OF_RUN, { "--status-fd", "777" }, "--status-fd 777" },
 	};
 
 	(void)state;
