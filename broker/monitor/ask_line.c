@@ -2,13 +2,14 @@
 /* broker/monitor/ask_line.c - one line on the user's terminal: a question and the keys that answer.
  * Where the relay reads the terminal's keys, it is asked to hold them and the output; elsewhere, when
  * standard input is not the terminal, the controlling terminal is written to and read directly. A key
- * counts when it comes alone and after the line was drawn; Enter is no answer. What is shown is ASCII:
- * hosts are canonical, everything else is escaped.
+ * counts when it comes alone, after the line was drawn and from somebody who was not typing when it was;
+ * Enter is no answer. What is shown is ASCII: hosts are canonical, everything else is escaped.
  * Nobody inside sees the keys, and nothing of the line is kept anywhere. */
 #include "broker/monitor/ask_line.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,16 @@
 #define KEY_ESC 0x1b
 #define KEY_INT 0x03
 #define DRAIN_MS 50 /* of output that was there before the question */
+#define REST_S 0.7  /* longer than between two keys of somebody who types */
+
+/* What the command may have left the terminal in, but for what ESC 8 brings back: an update that is held
+ * back, addresses and margins of its own, letters that are no letters, wide ones. Then the last row. */
+#define OWN_LETTERS "\x1b[?2026l\x0f\x1b(B\x1b[0m"
+#define OWN_MODES "\x1b[?6l\x1b[?69l" OWN_LETTERS
+#define OWN_ROW "\x1b[%u;1H\x1b#5\x1b[2K"
+#define REVERSE "\x1b[0;7m"
+#define COLOURS                                                                                    \
+	"\x1b[0;38;2;255;255;255;48;2;0;0;160m" /* of no palette that a program could change */
 
 void ask_line_init(struct ask_line *l)
 {
@@ -34,11 +45,13 @@ void ask_line_init(struct ask_line *l)
 
 void ask_line_open(struct monitor *m)
 {
-	const char *term = getenv("TERM");
+	const char *term = getenv("TERM"), *colours = getenv("COLORTERM");
 	struct ask_line *l = &m->line;
 	struct stat st;
 
 	l->plain = !term || str_eq(term, "") || str_eq(term, "dumb");
+	l->style = colours && (str_eq(colours, "truecolor") || str_eq(colours, "24bit")) ? COLOURS
+											 : REVERSE;
 	l->group = getpgrp();
 	/* a pager behind the pipe reads the same terminal */
 	if (m->terminal.tty.is_own || fstat(STDOUT_FILENO, &st) < 0 || S_ISFIFO(st.st_mode) ||
@@ -141,19 +154,19 @@ static void size_of(struct monitor *m, unsigned *rows, unsigned *columns)
 static void draw(struct monitor *m, const struct question *q)
 {
 	struct ask_line *l = &m->line;
-	char line[ASK_LINE_MAX + 1], all[ASK_LINE_MAX + 64];
+	char line[ASK_LINE_MAX + 1], all[ASK_LINE_MAX + 128];
 	unsigned rows = 24, columns = 80;
 
 	size_of(m, &rows, &columns);
 	(void)line_of(m, q, columns, line);
 	if (l->place == ASK_RELAY && !l->plain)
-		(void)snprintf(all, sizeof(all), "%s\x1b[%u;1H\x1b[2K\x1b[7m%s\x1b[0m",
+		(void)snprintf(all, sizeof(all), "%s" OWN_MODES OWN_ROW "%s%s\x1b[0m",
 			       l->shown ? ""
 					: "\x1b"
 					  "7",
-			       rows, line);
+			       rows, l->style, line);
 	else
-		(void)snprintf(all, sizeof(all), "\r\n%s ", line);
+		(void)snprintf(all, sizeof(all), "\r\n%s%s ", l->plain ? "" : OWN_LETTERS, line);
 	l->shown = true;
 	put(m, all);
 }
@@ -182,9 +195,9 @@ static void release(struct monitor *m, const char *word)
 	struct ask_line *l = &m->line;
 
 	erase(m, word);
-	if (l->place == ASK_RELAY) {
+	if (l->place != ASK_NOWHERE)
 		terminal_release(m);
-	} else if (l->place == ASK_TTY) {
+	if (l->place == ASK_TTY) {
 		ev_io_stop(m->loop, &l->keys);
 		if (tcgetpgrp(l->tty) == l->group)
 			(void)tcsetattr(l->tty, TCSANOW, &l->before);
@@ -231,7 +244,10 @@ static void key(struct monitor *m, char c)
 		if (choices[i].key != c)
 			continue;
 		/* it ends in ask_line_gone(), or is still open and says why */
+		m->line.answering = true;
+		m->line.answered = c;
 		r = question_answer(m, q->id, choices[i].answer, "terminal", &e);
+		m->line.answering = false;
 		if (r < 0)
 			failed(m, &e);
 		else if (r > 0)
@@ -240,12 +256,32 @@ static void key(struct monitor *m, char c)
 	}
 }
 
+static bool is_lately(const struct monitor *m, double at)
+{
+	double s = ev_now(m->loop) - at;
+
+	return s >= 0 && s < REST_S;
+}
+
+/* Fingers that were at work when the line came, or rest on the key that answered the one before: what
+ * they type is no answer before they have rested. */
+static bool is_rushed(struct monitor *m, char c)
+{
+	struct ask_line *l = &m->line;
+
+	l->rushed |= l->answered && c == l->answered;
+	l->rushed = !l->shown || (l->rushed && is_lately(m, l->key_at));
+	l->key_at = ev_now(m->loop);
+	return l->rushed;
+}
+
 /* A key that comes with others is part of a sequence, a paste or a word: no answer. */
 static void on_keys(void *arg, const char *buf, size_t len)
 {
 	struct monitor *m = arg;
+	bool rushed = is_rushed(m, buf[0]);
 
-	if (m->line.shown && len == 1)
+	if (m->line.shown && len == 1 && (!rushed || buf[0] == KEY_INT))
 		key(m, buf[0]);
 }
 
@@ -265,17 +301,34 @@ static void on_tty(struct ev_loop *loop, ev_io *w, int revents)
 	on_keys(m, buf, (size_t)n);
 }
 
+/* Does somebody type without having read the line? Where it stands in the place of one that went by
+ * itself, the key may have been meant for that one. */
+static bool is_typing(const struct monitor *m, int tty)
+{
+	const struct ask_line *l = &m->line;
+	struct pollfd p = { .fd = tty, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0 || is_lately(m, l->gone_at) ||
+	       (l->rushed && is_lately(m, l->key_at)) ||
+	       (l->place == ASK_RELAY && is_lately(m, terminal_typed_at(m)));
+}
+
 /* What was typed until now was typed without seeing it. */
 static void on_ready(void *arg)
 {
 	struct monitor *m = arg;
 	const struct question *q = question_find(m, m->line.question);
+	const int tty = m->line.place == ASK_RELAY ? m->terminal.tty.fd : m->line.tty;
 
 	if (!q) {
 		release(m, "");
 		return;
 	}
-	(void)tcflush(m->line.place == ASK_RELAY ? m->terminal.tty.fd : m->line.tty, TCIFLUSH);
+	m->line.rushed = is_typing(m, tty);
+	if (!is_lately(m, m->line.key_at))
+		m->line.answered = '\0';
+	m->line.key_at = ev_now(m->loop);
+	(void)tcflush(tty, TCIFLUSH);
 	draw(m, q);
 }
 
@@ -315,13 +368,15 @@ void ask_line_next(struct monitor *m)
 		return;
 	l->question = q->id;
 	l->place = ASK_RELAY;
-	if (relay_may(m)) /* what led to the question is seen before it */
+	if (m->terminal.relay && ask_line_may(m)) /* what led to the question is seen before it */
 		pty_relay_drain(m->terminal.relay, DRAIN_MS);
 	if (relay_may(m) && terminal_hold(m, on_ready, on_keys, m) == 0)
 		return;
 	l->place = ASK_TTY;
 	if (tty_take(m)) {
-		on_ready(m);
+		/* else the command could write another host over the line */
+		if (terminal_rest(m, on_ready, m) < 0)
+			on_ready(m);
 		return;
 	}
 	l->place = ASK_NOWHERE;
@@ -330,8 +385,11 @@ void ask_line_next(struct monitor *m)
 
 void ask_line_gone(struct monitor *m, uint64_t question)
 {
-	if (m->line.question == question)
-		release(m, "");
+	if (m->line.question != question)
+		return;
+	if (m->line.shown && !m->line.answering)
+		m->line.gone_at = ev_now(m->loop);
+	release(m, "");
 }
 
 void ask_line_free(struct monitor *m)

@@ -22,8 +22,14 @@ struct ask_line {
 	bool shown;
 	bool detailed; /* the line and the files are shown instead of the answers */
 	int tty; /* the controlling terminal, for where the relay does not read its keys; -1: none */
-	pid_t group; /* weir's own process group */
-	bool plain;  /* a terminal that knows no sequences */
+	pid_t group;	/* weir's own process group */
+	bool plain;	/* a terminal that knows no sequences */
+	bool answering; /* a key that was typed here is being acted upon */
+	char answered;	/* the key that answered the line before, a moment ago */
+	bool rushed;	/* somebody was typing when the line came, and goes on */
+	double key_at,
+		gone_at; /* of the last key here; when a line went that no key here had ended */
+	const char *style;
 	struct termios before;
 	ev_io keys;
 };

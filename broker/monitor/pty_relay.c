@@ -226,7 +226,6 @@ static void on_keys(struct ev_loop *loop, ev_io *w, int revents)
 	char buf[PTY_IN_BYTES];
 	ssize_t n;
 
-	(void)loop;
 	(void)revents;
 	if (!r->may_read(r->arg))
 		return;
@@ -241,10 +240,11 @@ static void on_keys(struct ev_loop *loop, ev_io *w, int revents)
 			r->gone(r->arg);
 		return;
 	}
-	if (r->held) {
+	if (r->held && r->on_keys) {
 		r->on_keys(r->hold_arg, buf, (size_t)n);
 		return;
 	}
+	r->typed_at = ev_now(loop);
 	pty_relay_type(r, buf, (size_t)n);
 }
 
@@ -291,14 +291,15 @@ int pty_relay_hold(struct pty_relay *r, void (*ready)(void *arg),
 {
 	if (r->held)
 		return -EBUSY;
-	if (r->master < 0 || r->out.fd < 0 || !r->reads)
+	if (r->master < 0 || r->out.fd < 0 || (keys && !r->reads))
 		return -ENOTTY;
 	r->held = true;
 	r->ready = false;
 	r->on_ready = ready;
 	r->on_keys = keys;
 	r->hold_arg = arg;
-	pty_relay_keys(r, true);
+	if (keys)
+		pty_relay_keys(r, true);
 	if (ground_is(&r->ground))
 		hold_ready(r);
 	else

@@ -28,6 +28,7 @@ struct pty_relay {
 	bool ending;		     /* pty_relay_ending() */
 	bool reads;		     /* keys are wanted */
 	bool (*may_read)(void *arg); /* asked before each read of keys */
+	double typed_at;	     /* when a key was last read for the command, as ev_now() */
 	bool at_line_start;	     /* the last key was the end of a line, or there was none */
 	size_t out_off, out_len, in_off, in_len;
 	struct ground ground; /* of the terminal, after what was written to it */
@@ -68,7 +69,7 @@ bool pty_relay_done(const struct pty_relay *r);
  * keys away from the command; after PTY_HOLD_S what is unfinished is broken off by CAN
  * @ready: called once, perhaps before this returns: now the terminal is the caller's to write to
  * @keys:  called with each batch of keys until pty_relay_release(), from the start: what came before
- *	   @ready was typed without seeing a question
+ *	   @ready was typed without seeing a question; NULL: the output alone is held, no key is read for it
  * Return: 0; -EBUSY: held already; -ENOTTY: no terminal whose keys are weir's now */
 int pty_relay_hold(struct pty_relay *r, void (*ready)(void *arg),
 		   void (*keys)(void *arg, const char *buf, size_t len), void *arg);

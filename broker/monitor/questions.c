@@ -267,14 +267,26 @@ static void tell(struct monitor *m, struct question *q, const struct conn *c)
 		     q->target.port, who, *who ? "; " : "", q->rule);
 }
 
+/* A word that cannot be taken for what stands around it: the command chose it. */
+static int word_of(const char *path, const char **name)
+{
+	const char *slash = strrchr(path, '/');
+
+	*name = slash ? slash + 1 : path;
+	return (int)strspn(*name,
+			   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-");
+}
+
 const char *question_who(const struct question *q, char buf[QUESTION_WHO_MAX + 1])
 {
-	const char *name = q->who.argv0[0] ? q->who.argv0 : q->who.exe;
-	const char *slash = strrchr(name, '/');
+	const char *name;
+	int len = word_of(q->who.argv0, &name);
 
+	if (len == 0)
+		len = word_of(q->who.exe, &name);
 	buf[0] = '\0';
 	if (q->who.pid)
-		(void)snprintf(buf, QUESTION_WHO_MAX + 1, "%.40s, pid %u", slash ? slash + 1 : name,
+		(void)snprintf(buf, QUESTION_WHO_MAX + 1, "%.*s, pid %u", len < 40 ? len : 40, name,
 			       q->who.pid);
 	return buf;
 }

@@ -425,6 +425,11 @@ int terminal_hold(struct monitor *m, void (*ready)(void *arg),
 	return pty_relay_hold(t->relay, ready, keys, arg);
 }
 
+int terminal_rest(struct monitor *m, void (*ready)(void *arg), void *arg)
+{
+	return m->terminal.relay ? pty_relay_hold(m->terminal.relay, ready, NULL, arg) : -ENOTTY;
+}
+
 int terminal_write(struct monitor *m, const char *buf, size_t len)
 {
 	return m->terminal.relay ? pty_relay_write(m->terminal.relay, buf, len) : -ENOTTY;
@@ -440,6 +445,13 @@ bool terminal_size(const struct monitor *m, unsigned *rows, unsigned *columns)
 	*rows = w.ws_row ? w.ws_row : 24;
 	*columns = w.ws_col ? w.ws_col : 80;
 	return true;
+}
+
+double terminal_typed_at(const struct monitor *m)
+{
+	const struct pty_relay *r = m->terminal.relay;
+
+	return r && !r->at_line_start ? r->typed_at : 0;
 }
 
 void terminal_release(struct monitor *m)

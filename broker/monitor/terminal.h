@@ -69,10 +69,15 @@ void terminal_hangup(struct monitor *m);
 /** terminal_hold() - as pty_relay_hold(); -ENOTTY where there is no terminal whose keys are weir's now */
 int terminal_hold(struct monitor *m, void (*ready)(void *arg),
 		  void (*keys)(void *arg, const char *buf, size_t len), void *arg);
+/** terminal_rest() - the same without the keys, which somebody else reads: the output alone is held */
+int terminal_rest(struct monitor *m, void (*ready)(void *arg), void *arg);
 /** terminal_write() - to the user's terminal, while it is held and ready. Return: 0, or -errno */
 int terminal_write(struct monitor *m, const char *buf, size_t len);
 /** terminal_size() - of the user's terminal; 24 x 80 where it does not know. Return: false: no terminal */
 bool terminal_size(const struct monitor *m, unsigned *rows, unsigned *columns);
+/** terminal_typed_at() - when the command was last given a key that did not end a line, as ev_now(); 0: it
+ * is at the beginning of one */
+double terminal_typed_at(const struct monitor *m);
 /** terminal_release() - keys and output are the command's again; who draws on the whole screen is made to
  * draw it anew, by two changes of size */
 void terminal_release(struct monitor *m);

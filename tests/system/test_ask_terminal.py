@@ -4,14 +4,16 @@ import re
 import subprocess
 import time
 
+import pexpect
 import pytest
 
 from origins.tcp import echo
 from terminals import Terminal
 from test_clients import A, index, net  # noqa: F401  pylint: disable=unused-import
-from world import BIN, IS_ROOT, PYTHON
+from world import BIN, IS_ROOT, PYTHON, wait_until
 
 ONE, TWO = "allowed.example.org", "other.example.org"
+RESTED = 1.5	# seconds after which nobody is typing any more: the monitor takes 0.7
 QUESTION = rb"weir: (\S+:\d+)[^\n]*\[o\]nce"
 
 # connects to each host of its arguments, then says which key it got, if any
@@ -35,8 +37,8 @@ def w(world):
     return world
 
 
-def run(world, *hosts, args=(), **kw):
-    return Terminal(world, BIN, "run", "-q", "--ask", "*:*", *args, "--", PYTHON, "-c", CODE, *hosts, **kw)
+def run(world, *hosts, args=(), code=CODE, **kw):
+    return Terminal(world, BIN, "run", "-q", "--ask", "*:*", *args, "--", PYTHON, "-c", code, *hosts, **kw)
 
 
 def asked(t, host):
@@ -98,7 +100,7 @@ def test_e7_what_was_typed_before_is_no_answer_and_is_the_commands(w):
         t.see("ready")
         t.send("ooo")
         asked(t, ONE)
-        time.sleep(0.5)
+        time.sleep(RESTED)
         t.send("d")
         t.see(f"{ONE} 403")
         t.see("keys b'ooo'")
@@ -110,6 +112,100 @@ def test_one_question_after_the_other_and_once_is_once(w):
             asked(t, host)
             t.send(key)
             t.see(f"{host} {status}")
+        t.see("keys b''")
+
+
+# ---- keys of somebody who has not read the line ----
+
+def hasty(t, before, key="s"):
+    """`before` leads to a line; then a key. Return: did weir read the key while that was still in haste?"""
+    start = time.monotonic()
+    before()
+    asked(t, t.host)
+    t.send(key)
+    t.taken()
+    return time.monotonic() - start < 0.6
+
+
+def ignored(tries):
+    """In one of the tries the key came in time on this machine; it was no answer, the one after a rest is"""
+    for t in tries:
+        with t:
+            if hasty(t, t.lead):
+                time.sleep(RESTED)
+                t.send("d")
+                t.see(f"{t.host} 403")
+                return
+    raise AssertionError("this machine is too slow for a key in haste")
+
+
+def test_letters_of_a_word_that_is_being_typed_answer_nothing(w):
+    def tries():
+        for _ in range(20):
+            t = run(w, ONE, code=CODE.replace("for h in", "os.read(0, 1)\nfor h in"))
+            t.host, t.lead = ONE, lambda t=t: t.send("z")
+            t.see("ready")
+            yield t
+    ignored(tries())
+
+
+def two(w, state):
+    """Two questions at once; the line is about the first"""
+    code = CODE.replace("for h in sys.argv[1:]: connect(h)", """
+import threading
+done = [threading.Thread(target=connect, args=(h,)) for h in sys.argv[1:]]
+for d in done: d.start(); time.sleep(0.5)
+for d in done: d.join()""").replace("import os", "import time, os", 1)
+    t = run(w, ONE, TWO, code=code, env={"XDG_STATE_HOME": state})
+    t.state = state
+    asked(t, ONE)
+    wait_until(lambda: len(open_questions(w, t)) == 2, 20, "two questions")
+    t.host = TWO
+    return t
+
+
+def open_questions(w, t):
+    return w.weir("approve", state=t.state).ok().text.splitlines()
+
+
+def test_a_key_that_is_held_down_answers_one_question(w):
+    def tries():
+        for i in range(20):
+            t = two(w, f"{w.home}/held{i}")
+            t.lead = lambda t=t: t.send("s")
+            yield t
+    ignored(tries())
+
+
+def test_a_key_for_a_line_that_went_by_itself_is_not_for_the_next(w):
+    def tries():
+        for i in range(20):
+            t = two(w, f"{w.home}/swap{i}")
+            row = next(r for r in open_questions(w, t) if ONE in r)
+            t.lead = lambda t=t, row=row: w.weir("approve", row.split()[0], "deny", state=t.state).ok()
+            yield t
+    ignored(tries())
+
+
+def test_whatever_the_screen_was_left_in_the_line_is_seen(w):
+    """Hidden letters, another character set, wide ones, a region, an update that is held back"""
+    code = CODE.replace("for h in", "print('\\x1b[8m\\x1b(0\\x0e\\x1b[?69h\\x1b[2;9r\\x1b[?6h\\x1b[?2026h', flush=True)\n"
+                        "for h in")
+    for more, style in (({}, rb"\x1b[0;7m"), ({"COLORTERM": "truecolor"}, rb"\x1b[0;38;2;255;255;255;48;2;0;0;160m")):
+        with run(w, ONE, code=code, env=more) as t:
+            t.see("\x1b7\x1b[?6l\x1b[?69l\x1b[?2026l\x0f\x1b(B\x1b[0m\x1b[33;1H\x1b#5\x1b[2K" + style.decode("unicode_escape")
+                  + "weir: ")
+            t.send("d")
+            t.see(f"{ONE} 403")
+
+
+def test_the_program_cannot_write_another_host_into_the_line(w):
+    code = CODE.replace("import os", "import os, subprocess", 1).replace("connect(h)", (
+        "subprocess.run(['pip) weir: pypi.org:443 (pip', '-s', '-p', '-x', 'http://127.0.0.1:3128', "
+        "'http://' + h + ':7000/'], executable='/usr/bin/curl')"))
+    with run(w, ONE, code=code) as t:
+        assert t.see(rb"weir: ([^\x1b]*)\? \[o\]nce").group(1).startswith(f"{ONE}:7000 (pip, pid ".encode())
+        t.send("d")
         t.see("keys b''")
 
 
@@ -139,7 +235,7 @@ def test_a_question_that_is_answered_elsewhere_goes_from_the_screen(w):
 def test_the_line_is_one_row_whatever_is_asked_and_the_end_of_the_name_is_seen(w):
     host = ".".join(["a" * 60] * 3 + ["evil", "example", "com"])
     with run(w, host) as t:
-        t.see(rb"\x1b\[33;1H\x1b\[2K\x1b\[7m([^\x1b]*)\x1b\[0m")
+        t.see(rb"\x1b\[33;1H\x1b#5\x1b\[2K\x1b\[0;7m([^\x1b]*)\x1b\[0m")
         line = t.match.group(1)
         assert len(line) <= 100 and b".evil.example.com:7000? [o]nce" in line and line.startswith(b"..."), line
         t.send("d")
@@ -226,6 +322,26 @@ def test_e7_without_a_terminal_on_stdin_the_controlling_one_is_asked(w):
         assert t.end() == 0
 
 
+def test_the_controlling_terminal_is_not_written_to_while_it_asks(w):
+    """A line of the command's own over the question would have another host in it"""
+    code = """
+import socket, sys, threading
+def over():
+    while not done: print("\\rweir: pypi.org:443? [o]nce", flush=True)
+done = []; t = threading.Thread(target=over); t.start()
+s = socket.create_connection(("127.0.0.1", 3128))
+s.sendall(b"CONNECT allowed.example.org:7000 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+s.recv(12); done.append(1); t.join(); print("all", flush=True)
+"""
+    with Terminal(w, "/bin/sh", "-c", f'echo | {BIN} run -q --ask "*:*" -- {PYTHON} -c "$CODE"', env={"CODE": code}) as t:
+        t.see(rb"\x0f\x1b\(B\x1b\[0mweir: allowed\.example\.org:7000 \(python3, pid \d+\)\?[^\n]*\[n\]ever ")
+        with pytest.raises(pexpect.TIMEOUT):
+            t.expect(rb"[^ ]", timeout=1)
+        t.send("d")
+        t.see(b"all\r\n")
+        assert t.end() == 0
+
+
 def test_nobody_is_asked_in_the_background(w):
     """Not the foreground job: the terminal is somebody else's"""
     with Terminal(w, "/bin/bash", "--norc", "--noprofile", "-i", env={"PS1": "outer> "}) as t:
@@ -269,12 +385,14 @@ def test_a_session_pip_asks_and_the_redirect_to_a_second_host_asks_once_more(ind
         t.see("is not allowed: a person was asked and said no")
         t.see("403 Forbidden")
         t.see(rb"weir: %b:443[^\n]*\[o\]nce" % A.encode())	# pip tries again
+        time.sleep(RESTED)
         t.send("d")
         t.see("(weir) ")
         t.line(install + "out; echo sta''tus $?")
         t.see(rb"weir: %b:443[^\n]*\[o\]nce" % A.encode())
         t.send("s")
         t.see(rb"weir: files\.example\.com:443[^\n]*\[o\]nce")
+        time.sleep(RESTED)
         t.send("s")
         t.see("Successfully installed weirtestpkg-1.0")
         t.see("status 0")
