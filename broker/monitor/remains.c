@@ -21,7 +21,7 @@
 
 void remains_init(struct remains *r)
 {
-	*r = (struct remains){ .left = -1 };
+	*r = (struct remains){ .left = -1, .peer = -1 };
 }
 
 void remains_namespace(struct remains *r, pid_t pid)
@@ -46,13 +46,13 @@ void remains_leave(struct remains *r, const int *fds, size_t n)
 
 	if (r->left >= 0 || r->n + n == 0 || fd_pair(sv) < 0)
 		return;
+	r->peer = sv[0];
 	first[nfirst++] = r->left = sv[1];
 	for (size_t i = 0; i < r->n; i++)
 		first[nfirst++] = r->ns[i];
 	sent = fd_send(sv[0], "", 1, first, nfirst);
 	for (size_t at = 0; sent >= 0 && at < n; at += FD_PASS_MAX)
 		sent = fd_send(sv[0], "", 1, fds + at, n - at < FD_PASS_MAX ? n - at : FD_PASS_MAX);
-	(void)close(sv[0]);
 	for (size_t i = 0; i < r->n; i++)
 		(void)close(r->ns[i]);
 	r->n = 0;
@@ -63,5 +63,8 @@ void remains_free(struct remains *r)
 	for (size_t i = 0; i < r->n; i++)
 		(void)close(r->ns[i]);
 	scope_close(&r->left);
+	/* To close one that is in a queue is no end of a socket, and nobody looks: not before some other
+	 * socket of the machine ends. This one does. */
+	scope_close(&r->peer);
 	remains_init(r);
 }

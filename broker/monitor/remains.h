@@ -13,6 +13,7 @@ struct remains {
 	int ns[REMAINS_NS_MAX]; /* mount namespaces */
 	size_t n;
 	int left; /* the socket that all of it lies in; -1: not yet */
+	int peer; /* its other end, the last to be closed: that is when the kernel's collector looks */
 };
 
 void remains_init(struct remains *r);
