@@ -31,7 +31,7 @@
 	  "DNS; the spare descriptor" }, \
 	{ SCMP_SYS(socket), WHEN2(ARG_EQ(0, AF_INET6), ARG_MASK(1, SOCKET_KIND, SOCK_DGRAM)), \
 	  "DNS" }, \
-{ SCMP_SYS(connect), ANY, "dial an origin or a name server; the monitor judges where" }, \
+	{ SCMP_SYS(connect), ANY, "dial an origin or a name server; the monitor judges where" }, \
 	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, IPPROTO_TCP), ARG_EQ(2, TCP_NODELAY)), \
 	  "no delay, either side; c-ares" }, \
 	{ SCMP_SYS(setsockopt), WHEN2(ARG_EQ(1, SOL_SOCKET), ARG_EQ(2, SO_LINGER)), \

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
 """Questions on the sandbox's own terminal (SPEC 8; E7): one line, keys that never reach the command."""
+import os
 import re
 import subprocess
 import time
@@ -154,11 +155,17 @@ def two(w, state):
     code = CODE.replace("for h in sys.argv[1:]: connect(h)", """
 import threading
 done = [threading.Thread(target=connect, args=(h,)) for h in sys.argv[1:]]
-for d in done: d.start(); time.sleep(0.5)
-for d in done: d.join()""").replace("import os", "import time, os", 1)
-    t = run(w, ONE, TWO, code=code, env={"XDG_STATE_HOME": state})
+done[0].start()
+open("go").read()
+done[1].start()
+for d in done: d.join()""")
+    d = w.project()
+    os.mkfifo(w.path(f"{d}/go"))
+    w.own(f"{d}/go")
+    t = run(w, ONE, TWO, code=code, cwd=d, env={"XDG_STATE_HOME": state})
     t.state = state
     asked(t, ONE)
+    w.path(f"{d}/go").write_bytes(b"")
     wait_until(lambda: len(open_questions(w, t)) == 2, 20, "two questions")
     t.host = TWO
     return t

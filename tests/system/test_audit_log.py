@@ -367,20 +367,20 @@ def test_a_killed_writer_leaves_a_log_that_goes_on(net):
 
 def test_kill_9_of_busy_writers_leaves_whole_lines(net):
     state = state_dir(net)
-    for _ in range(3):
+    for n in range(3):
         with net.inside(allow=[HOST], state=state) as sb:
-            sb.py("""
+            sb.py(f"""
                 import threading
                 def flood():
                     while True:
                         try:
-                            refused("x.example.net:443")
+                            refused("x{n}.example.net:443")
                         except OSError:
                             return
                 threading.Thread(target=flood, daemon=True).start()
-                time.sleep(0.2)
                 result = None
             """)
+            sb.wait_audit(lambda r: r.get("host") == f"x{n}.example.net")
             os.kill(sb.pid, signal.SIGKILL)
     net.run("--", "true", state=state).ok()
     assert audit(net, state, "verify").ok().text.endswith("the chain holds\n")
