@@ -9,7 +9,7 @@ import termios
 
 import pexpect
 
-from world import BIN, SLOW, alive, all_pids, cmdline, descendants, stat_of, wait_until
+from world import BIN, SLOW, alive, cmdline, descendants, stat_of, wait_until
 
 PROMPT = "outer> "
 INNER = "inner> "
@@ -104,13 +104,13 @@ class Shell(Terminal):
 
 
 def weirs(world):
-    """Monitors of the world's user"""
+    """Monitors of the world's user below this process: an ordinary user's worlds share his number"""
     def mine(p):
         try:
             return os.stat(f"/proc/{p}").st_uid == world.uid
         except OSError:
             return False
-    return [p for p in all_pids() if cmdline(p).startswith(BIN) and mine(p) and alive(p)]
+    return [p for p in descendants(os.getpid()) if cmdline(p).startswith(BIN) and mine(p) and alive(p)]
 
 
 def wait_weir(world):

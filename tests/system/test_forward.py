@@ -13,7 +13,7 @@ import pytest
 
 from origins.tcp import echo, pattern
 from test_policy_commands import check, schema
-from world import PYTHON, Procs, alive, flags, need, verdicts, wait_until
+from world import PYTHON, Procs, alive, flags, need, open_files, verdicts, wait_until
 
 HOST = "allowed.example.org"
 
@@ -340,8 +340,7 @@ def test_200_at_once_and_no_descriptor_left(net):
     with Started(net, "--publish", "0:8000") as x:
         x.sb.py(SERVER + "\nserve(8000)\nresult = 1")
         procs = x.sb.procs()
-        fds = lambda: [len(os.listdir(f"/proc/{p}/fd")) for p in (procs.monitor, procs.worker,
-                                                                   procs.shim)]	# noqa: E731
+        fds = lambda: open_files(procs.monitor, procs.worker, procs.shim)	# noqa: E731
         dial(net, x.ports[8000]).close()
         x.sb.wait_audit(lambda r: r["event"] == "end")
         before, errors = fds(), []
@@ -367,7 +366,7 @@ def test_200_at_once_and_no_descriptor_left(net):
         assert len(x.sb.wait_audit(lambda r: r["event"] == "end")) > 0
         wait_until(lambda: len([r for r in x.sb.audit if r["event"] == "end"]) == 201, 10,
                    "every end")
-        wait_until(lambda: [n <= o + 8 for n, o in zip(fds(), before)] == [True] * 3, 5,
+        wait_until(lambda: all(n <= o + 8 for n, o in zip(fds(), before)), 5,
                    f"descriptors as before: {before}")	# pooled pipes stay
 
 
@@ -375,8 +374,7 @@ def test_clients_that_leave_at_once_leave_nothing(net):
     with Started(net, "--publish", "0:8000") as x:
         x.sb.py(SERVER + "\nserve(8000)\nresult = 1")
         procs = x.sb.procs()
-        count = lambda: [len(os.listdir(f"/proc/{p}/fd")) for p in (procs.monitor, procs.worker,
-                                                                     procs.shim)]	# noqa: E731
+        count = lambda: open_files(procs.monitor, procs.worker, procs.shim)	# noqa: E731
         dial(net, x.ports[8000]).close()
         x.sb.wait_audit(lambda r: r["event"] == "end")
         before = count()
@@ -389,7 +387,7 @@ def test_clients_that_leave_at_once_leave_nothing(net):
         s.sendall(b"last")
         assert s.recv(4) == b"last"
         s.close()
-        wait_until(lambda: [n <= o + 8 for n, o in zip(count(), before)] == [True] * 3, 10,
+        wait_until(lambda: all(n <= o + 8 for n, o in zip(count(), before)), 10,
                    f"descriptors as before: {before}")
 
 

@@ -643,7 +643,7 @@ def redirected(world, how, *command, opts=()):
     ("<../in", "echo x >/proc/self/fd/0", ()),
     ("<../in", "echo x >>/dev/stdin", ()),
     ("<../in", "exec 5<>/proc/self/fd/0", ()),
-    (">>../log", "cat /proc/$$/fd/1 >&2", ()),
+    (">>../log", "timeout 5 cat /proc/$$/fd/1 >&2", ()),
     ("3<../in", "echo x >/dev/fd/3", ("--keep-fd", "3")),
     ("<../in", "python3 -c 'import os; os.truncate(\"/proc/self/fd/0\", 0)' 2>/dev/null", ()),
 ])
