@@ -5,6 +5,7 @@ As root, every weir runs as an ordinary user that exists only in its test world;
 `as_root` run it as root too. Worlds share nothing, so `-n 2` works."""
 import os
 import pathlib
+import resource
 import signal
 import sys
 
@@ -17,6 +18,7 @@ MARKS = ("clients: needs real clients that are heavy to install or slow",
          "nightly: too long for every check",
          "as_root: weir itself runs as root",
          "lifecycle: kills weir's processes")
+FILES = 8192  # origins and, through the sandbox, their clients: 3,000 connections, two descriptors each
 
 
 def pytest_configure(config):
@@ -24,6 +26,11 @@ def pytest_configure(config):
     for s in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(s) == signal.SIG_IGN:
             signal.signal(s, lambda *a: None)
+    # a login's 1,024 are for programs that select(2), which none here does
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < FILES:
+        pytest.exit(f"{hard} descriptors are too few for these tests: ulimit -Hn {FILES}, or more", returncode=1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     for m in MARKS:
         config.addinivalue_line("markers", m)
 

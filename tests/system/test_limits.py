@@ -242,11 +242,13 @@ def cpu(pid):
 @pytest.mark.parametrize("n", [100, 1000, 3000] + [
     pytest.param(3000, marks=pytest.mark.nightly, id=f"3000 again {i}") for i in range(10)])
 def test_b6_simultaneous_connects_all_succeed(net, n):
-    """every socket connects before any is read: the backlog holds what does not fit at once"""
-    with net.inside(allow=[f"{HOST}:7"]) as sb:
+    """every socket connects before any is read: the backlog holds what does not fit at once. weir has a
+    login's soft limit, which the worker's connections must not run into"""
+    with net.inside(allow=[f"{HOST}:7"], prefix=("prlimit", "--nofile=1024:")) as sb:
         got = sb.py("""
             import resource, selectors
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            assert soft == 1024, soft
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             sel, since, took, bad = selectors.DefaultSelector(), {}, [], []
             req = b"CONNECT allowed.example.org:7 HTTP/1.1\\r\\n\\r\\n"
