@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: ISC
 # tests/check_user.sh [MAKE-ARGUMENT…] - `make check` as an ordinary user, also when started by root: in
 # a copy of the tree that is the user's, with a login's limit on descriptors. The tests drop root for
