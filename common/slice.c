@@ -4,6 +4,7 @@
 #include "common/slice.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,4 +40,31 @@ void slice_back(void)
 {
 	if (before.size)
 		(void)syscall(SYS_sched_setattr, 0, &before, 0);
+}
+
+/* As many processors as a static set holds; with more of them there is always an idle one. */
+static cpu_set_t all;
+static bool has_all;
+
+void slice_apart(int pid)
+{
+	cpu_set_t others;
+	int here = sched_getcpu();
+
+	if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(pid, sizeof(others), &others) < 0)
+		return;
+	CPU_CLR(here, &others);
+	if (CPU_COUNT(&others) > 0)
+		(void)sched_setaffinity(pid, sizeof(others), &others);
+}
+
+void slice_keep(void)
+{
+	has_all = sched_getaffinity(0, sizeof(all), &all) == 0;
+}
+
+void slice_anywhere(void)
+{
+	if (has_all)
+		(void)sched_setaffinity(0, sizeof(all), &all);
 }

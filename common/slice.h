@@ -15,4 +15,14 @@ void slice_short(void);
  * is not weir's own, or computes. Async-signal-safe */
 void slice_back(void);
 
+/**
+ * slice_apart() - let @pid run on any processor but the one this process is on, where it may run on others
+ * A process that is woken goes where it last ran, which on a small machine is where the one it forked is
+ * busy now, while another processor idles. Nothing where that fails. Source: sched_setaffinity(2)
+ * slice_keep(), slice_anywhere() - let this process run again where it could at slice_keep(), which comes
+ * before slice_apart() names it */
+void slice_apart(int pid);
+void slice_keep(void);
+void slice_anywhere(void);
+
 #endif

@@ -47,7 +47,7 @@ static int home_open(struct tree *t, struct err *e)
 {
 	const struct sandbox_plan *p = t->plan;
 
-	return p->kept_home ? tree_pinned(p->kept_home, p->kept_home_fd, e)
+	return p->kept_home ? tree_pinned(p->kept_home, &p->kept_home_pin, e)
 			    : tree_dir(t->stage, "home", 0700, e);
 }
 
@@ -62,7 +62,7 @@ int home_cache(struct tree *t, struct err *e)
 		return 0;
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return err_set(e, ENAMETOOLONG, "mount the project's cache");
-	from = p->cache ? tree_pinned(p->cache, p->cache_fd, e)
+	from = p->cache ? tree_pinned(p->cache, &p->cache_pin, e)
 			: tree_dir(t->stage, "cache", 0700, e);
 	if (from < 0)
 		return from;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* sandbox/plan.h - everything the launch needs, decided and opened before anything is created.
- * Filled by broker/cli/plan.c in the monitor-to-be, read by the child between clone and exec.
- * Descriptors pin what was judged: a mount namespace cannot clone the mounts of another one, so the
- * child opens each path anew and goes on only where it finds the very same file. */
+/* sandbox/plan.h - everything the launch needs, decided and opened before anybody can see anything of it.
+ * Filled by broker/cli/plan.c in the monitor-to-be, read by the sandbox's first process, which got it by
+ * sandbox/handover.h. Descriptors pin what was judged: a mount namespace cannot clone the mounts of
+ * another one, so that process opens each path anew and goes on only where it finds the very same file,
+ * which the descriptor keeps from being another one under the same number. */
 #ifndef WEIR_SANDBOX_PLAN_H
 #define WEIR_SANDBOX_PLAN_H
 
@@ -16,9 +17,17 @@
 
 #include "common/addr.h"
 
+/** struct plan_pin - which file a descriptor held when it was judged; type: S_IFMT of its mode */
+struct plan_pin {
+	dev_t dev;
+	ino_t ino;
+	mode_t type;
+};
+
 /** struct plan_grant - one directory or file of the host that appears inside */
 struct plan_grant {
 	int fd;			     /* O_PATH, opened once by openat2; what is mounted is this */
+	struct plan_pin pin;	     /* of fd; this and the others are filled by handover_give() */
 	char *path;		     /* canonical: where it is mounted */
 	bool write, is_dir, overlay; /* overlay: read-only through credential whiteouts */
 	bool guard;		     /* of P's repository: nobody asked for it */
@@ -134,12 +143,18 @@ struct sandbox_plan {
 	int cgroup_fd; /* cgroup.procs of the sandbox's own cgroup, or -1: it stays in weir's */
 	int exe_fd;    /* weir's own program: /run/weir/weir */
 	char *exe;     /* its path on the host */
+	struct plan_pin project_pin, kept_home_pin, cache_pin, exe_pin;
 };
 
 /** plan_is_brokered() - network allowlist: does a worker serve this sandbox? */
 static inline bool plan_is_brokered(const struct sandbox_plan *p)
 {
 	return p->listeners || p->transparent;
+}
+/** plan_has_own_stdio() - CMD has 0, 1 and 2 of the `weir` command itself */
+static inline bool plan_has_own_stdio(const struct sandbox_plan *p)
+{
+	return p->stdio[0] == 0 && p->stdio[1] == 1 && p->stdio[2] == 2;
 }
 /** plan_init() - an empty plan: no descriptor, so that plan_free() may follow at any time */
 void plan_init(struct sandbox_plan *p);

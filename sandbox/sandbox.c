@@ -3,9 +3,9 @@
  * The child is a copy of the weir command in namespaces of its own. It believes the plan, tells the
  * monitor what failed, and becomes pid 1 (shim/). Its stack is a fresh one, so that the old one, with
  * the environment on it, can be dropped.
- *   CLONED --fork--> BUILDING --maps, tree--> INSIDE --go, host's tree gone--> shim
- *              |         ^ network, listeners
- *              `------> keeper: power gone, CMD's filter --go--> vfork CMD */
+ *   CLONED --fork--> BEGUN --plan, tree--> INSIDE --go, host's tree gone--> shim
+ *              |        | plan  ^ network, listeners
+ *              `------> keeper: network namespace, power gone, CMD's filter --go--> vfork CMD */
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
@@ -22,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,8 +35,10 @@
 #include "common/netlink.h"
 #include "common/num.h"
 #include "common/scope.h"
+#include "common/slice.h"
 #include "common/stage.h"
 #include "sandbox/command.h"
+#include "sandbox/handover.h"
 #include "sandbox/machine.h"
 #include "sandbox/memory.h"
 #include "sandbox/plan.h"
@@ -48,25 +51,26 @@
 #define EXIT_WEIR 125
 #define LEAVE_YIELDS 200 /* looks for the host's tree before sleeping in between */
 
-/** struct pipes - between pid 1 and the keeper: reports one way, one byte "go" the other; and the
- * socket over which the keeper hands the network to pid 1 */
+/** struct pipes - between pid 1 and the keeper: reports one way, one byte each for "there is a plan" and
+ * "go" the other; and the socket over which the keeper hands the network to pid 1 */
 struct pipes {
 	int report[2], go[2], net[2];
 };
 
 /** struct child - what the child knows; lives in the parent's copy of memory */
 struct child {
-	const struct sandbox_plan *plan;
+	const struct sandbox_early *early;
+	struct handover *hand;
+	const struct sandbox_plan *plan; /* NULL until it is there */
 	int sock;
 	int listeners[2], nlisten;
 	int reach[PLAN_REACH_MAX][2]; /* listeners of the plan's reach ports, IPv4 first */
 	uint8_t nfds[PLAN_REACH_MAX];
-	int diag, proc;
+	int diag;
 	int pts, master, tty; /* devpts and its terminal, where one is wanted */
 	struct transparent route;
-	uint16_t no_route;    /* errno: the plan's optional route could not be made */
-	int picks[TREES_MAX]; /* overlays, for the monitor */
-	size_t npicks;
+	uint16_t no_route; /* errno: the plan's optional route could not be made */
+	struct tree tree;
 	struct pipes pipes;
 	pid_t keeper;
 };
@@ -97,28 +101,18 @@ static int fd_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Only what the plan names stays open: a stray descriptor would be readable in pid 1. */
+/* Only what the command is to have stays open: a stray descriptor would be readable in pid 1. */
 static int strays_close(const struct child *c, struct err *e)
 {
-	const struct sandbox_plan *p = c->plan;
-	int keep[PLAN_GRANTS_MAX + PLAN_KEEP_MAX + 16];
+	const struct sandbox_early *early = c->early;
+	int keep[PLAN_KEEP_MAX + 1];
 	size_t n = 0;
-	unsigned from =
-		3; /* 0, 1, 2 stay until the shim and CMD replace them: no number is reused */
+	unsigned from = 3;
 
-	if (p->ngrants > PLAN_GRANTS_MAX || p->nkeep > PLAN_KEEP_MAX)
-		return err_set(e, E2BIG, "start a sandbox with that many grants or descriptors");
-	for (size_t i = 0; i < 3; i++)
-		keep[n++] = p->stdio[i];
-	for (size_t i = 0; i < p->nkeep; i++)
-		keep[n++] = p->keep_fds[i];
-	for (size_t i = 0; i < p->ngrants; i++)
-		keep[n++] = p->grants[i].fd;
-	keep[n++] = p->project_fd;
-	keep[n++] = p->kept_home_fd;
-	keep[n++] = p->cache_fd;
-	keep[n++] = p->exe_fd;
-	keep[n++] = p->cgroup_fd;
+	if (early->nkeep > PLAN_KEEP_MAX)
+		return err_set(e, E2BIG, "start a sandbox with that many descriptors");
+	for (size_t i = 0; i < early->nkeep; i++)
+		keep[n++] = early->keep_fds[i];
 	keep[n++] = c->sock;
 	qsort(keep, n, sizeof(keep[0]), fd_compare);
 	for (size_t i = 0; i < n; i++) {
@@ -154,7 +148,7 @@ static int map_write(const char *file, const char *text, struct err *e)
 	return 0;
 }
 
-static int ids_map(const struct sandbox_plan *p, struct err *e)
+static int ids_map(const struct sandbox_early *p, struct err *e)
 {
 	char uid[48], gid[48];
 	int r;
@@ -205,13 +199,13 @@ static int route_make(struct child *c, struct err *e)
 	return network_new(e);
 }
 
-/* In the keeper: making a network namespace takes as long as half of the tree. */
+/* In the keeper, within the namespace: what the plan wants there. */
 static int network_make(struct child *c, struct err *e)
 {
-	int r = network_new(e);
+	int r;
 
-	if (r < 0 || !plan_is_brokered(c->plan))
-		return r;
+	if (!plan_is_brokered(c->plan))
+		return 0;
 	if (c->plan->transparent && (r = route_make(c, e)) < 0)
 		return r;
 	if (c->plan->listeners) {
@@ -417,7 +411,7 @@ static int listeners_send(struct child *c, struct err *e)
 {
 	const struct msg_listeners m = { .nlisten = (uint8_t)c->nlisten,
 					 .has_diag = c->diag >= 0,
-					 .has_proc = c->proc >= 0,
+					 .has_proc = c->tree.proc >= 0,
 					 .has_tty = c->master >= 0,
 					 .no_route = c->no_route };
 	int fds[5], r = forwards_send(c, e);
@@ -429,8 +423,8 @@ static int listeners_send(struct child *c, struct err *e)
 		fds[n++] = c->listeners[i];
 	if (c->diag >= 0)
 		fds[n++] = c->diag;
-	if (c->proc >= 0)
-		fds[n++] = c->proc;
+	if (c->tree.proc >= 0)
+		fds[n++] = c->tree.proc;
 	if (c->master >= 0)
 		fds[n++] = c->master;
 	wr_open(&out, MSG_LISTENERS, 0);
@@ -463,11 +457,8 @@ static int untraceable(struct err *e)
 /* Before the keeper is forked, which shares the controlling terminal only then. */
 static int terminal_make(struct child *c, struct err *e)
 {
-	int r;
+	int r = pty_open(c->pts, &c->plan->tty, &c->master, &c->tty, e);
 
-	if ((r = ids_map(c->plan, e)) < 0 || (r = c->pts = pty_fs(e)) < 0)
-		return r;
-	r = pty_open(c->pts, &c->plan->tty, &c->master, &c->tty, e);
 	stage_note("pid 1: terminal made");
 	return r;
 }
@@ -476,13 +467,12 @@ static int terminal_make(struct child *c, struct err *e)
  * is: the kernel lets nobody move across the edge of one. */
 static int cgroup_enter(const struct sandbox_plan *p, struct err *e)
 {
-	if (p->cgroup_fd < 0)
-		return 0;
-	if (write(p->cgroup_fd, "0", 1) < 0)
+	if (p->cgroup_fd >= 0 && write(p->cgroup_fd, "0", 1) < 0)
 		return err_set(e, errno, "put the sandbox into its cgroup");
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return err_set(e, errno, "make the sandbox's cgroup namespace");
-	(void)close(p->cgroup_fd);
+	if (p->cgroup_fd >= 0)
+		(void)close(p->cgroup_fd);
 	return 0;
 }
 
@@ -491,46 +481,40 @@ static int setup_begin(struct child *c, struct err *e)
 	int r;
 
 	if ((!feature_off("close") && (r = strays_close(c, e)) < 0) ||
-	    (r = monitor_watch(c, e)) < 0 || (r = cgroup_enter(c->plan, e)) < 0)
-		return r;
-	if ((r = session_make(e)) < 0)
+	    (r = monitor_watch(c, e)) < 0 || (r = session_make(e)) < 0)
 		return r;
 	if ((r = lock_bounding()) < 0)
 		return err_set(e, -r, "empty the bounding set of capabilities");
-	return pty_wanted(&c->plan->tty) ? terminal_make(c, e) : 0;
+	r = ids_map(c->early, e);
+	stage_note("pid 1: ids mapped");
+	return r;
+}
+
+/* Where nobody is left who would give a plan, nobody hears why either. */
+static void plan_take(struct child *c)
+{
+	if (!(c->plan = handover_take(c->hand, c->sock)))
+		_exit(EXIT_WEIR);
+	stage_note("pid 1: has the plan");
 }
 
 /* Behind the command's back: nothing waits for it. */
 static int trees_send(const struct child *c, struct err *e)
 {
-	for (size_t at = 0; at < c->npicks; at += FD_PASS_MAX) {
-		const size_t left = c->npicks - at, n = left < FD_PASS_MAX ? left : FD_PASS_MAX;
+	for (size_t at = 0; at < c->tree.npicks; at += FD_PASS_MAX) {
+		const size_t left = c->tree.npicks - at,
+			     n = left < FD_PASS_MAX ? left : FD_PASS_MAX;
 		const struct msg_trees m = { .n = (uint8_t)n };
 		int r;
 
 		wr_open(&out, MSG_TREES, 0);
 		msg_put_trees(&out, &m);
-		if ((r = wr_send(&out, c->sock, c->picks + at, n)) < 0)
+		if ((r = wr_send(&out, c->sock, c->tree.picks + at, n)) < 0)
 			return err_set(e, -r, "hand the overlays to the monitor");
 		for (size_t i = at; i < at + n; i++)
-			(void)close(c->picks[i]);
+			(void)close(c->tree.picks[i]);
 	}
 	return 0;
-}
-
-static int setup_end(struct child *c, struct err *e)
-{
-	int r;
-
-	if (c->pts < 0 && (r = ids_map(c->plan, e)) < 0)
-		return r;
-	stage_note("pid 1: ids mapped");
-	if ((r = tree_enter(c->plan, c->pts, network_join, c, &c->proc, c->picks, &c->npicks, e)) <
-	    0)
-		return r;
-	scope_close(&c->pts);
-	stage_note("pid 1: tree entered");
-	return listeners_send(c, e);
 }
 
 /* ---- shim and keeper ---- */
@@ -553,19 +537,6 @@ static int stdio_detach(const struct sandbox_plan *p)
 	return 0;
 }
 
-static void files_close(const struct sandbox_plan *p)
-{
-	for (size_t i = 0; i < p->ngrants; i++)
-		(void)close(p->grants[i].fd);
-	if (p->project_fd >= 0)
-		(void)close(p->project_fd);
-	if (p->kept_home_fd >= 0)
-		(void)close(p->kept_home_fd);
-	if (p->cache_fd >= 0)
-		(void)close(p->cache_fd);
-	(void)close(p->exe_fd);
-}
-
 static void report_fail(int pipe, enum exec_stage stage, const struct err *e)
 {
 	static struct keeper_report report = { .kind = KEEPER_FAILED };
@@ -579,14 +550,30 @@ static void report_fail(int pipe, enum exec_stage stage, const struct err *e)
 	(void)keeper_write(pipe, &report);
 }
 
-/* While pid 1 builds the tree, the keeper makes the network, gives up its power and loads CMD's filter,
- * which its child inherits: together they cost as much as the tree and need no part of it. The filter is no burden to the
- * keeper, whose own comes on top. */
+/* Pid 1 says when the plan is there. One that began by waiting for it has it since before the fork. */
+static void keeper_wait(struct child *c)
+{
+	char byte;
+
+	if (c->plan)
+		return;
+	stage_note("keeper: network namespace made");
+	if (read(c->pipes.go[0], &byte, 1) != 1) /* pid 1 has failed and said so */
+		_exit(EXIT_WEIR);
+	c->plan = c->hand->at;
+}
+
+/* While the plan is made and pid 1 builds the tree, the keeper makes the network, gives up its power and
+ * loads CMD's filter, which its child inherits: together they cost as much as the tree and need no part
+ * of it. The filter is no burden to the keeper, whose own comes on top. */
 static int keeper_prepare(struct child *c, struct err *e)
 {
 	int r;
 
-	if (!c->plan->net_host &&
+	if (!c->early->net_host && (r = network_new(e)) < 0)
+		return r;
+	keeper_wait(c);
+	if (!c->early->net_host &&
 	    ((r = network_make(c, e)) < 0 || (r = network_give(c, c->pipes.net[1], e)) < 0))
 		return r;
 	(void)close(c->pipes.net[1]);
@@ -615,13 +602,15 @@ static void host_wait(void)
 __attribute__((noreturn)) static void keeper_begin(struct child *c)
 {
 	const int report_to = c->pipes.report[1], go = c->pipes.go[0];
-	struct sandbox_plan plan = *c->plan;
+	struct sandbox_plan plan;
 	static struct keeper_report report = { .kind = KEEPER_SPAWNED };
 	enum exec_stage stage = STAGE_SETUP;
 	struct err e = { 0 };
 	char byte;
 	pid_t cmd;
 
+	slice_apart(1);
+	tree_drop(&c->tree);
 	(void)close(c->sock);
 	scope_close(&c->pts);
 	scope_close(&c->master);
@@ -637,6 +626,7 @@ __attribute__((noreturn)) static void keeper_begin(struct child *c)
 		_exit(EXIT_WEIR);
 	(void)close(go);
 	stage_note("keeper: goes");
+	plan = *c->plan;
 	if (c->no_route && plan.envp_alone)
 		plan.envp = plan.envp_alone;
 	cmd = command_start(&plan, c->tty, report_to, &stage, &e);
@@ -649,7 +639,7 @@ __attribute__((noreturn)) static void keeper_begin(struct child *c)
 	scope_close(&c->tty);
 	if (keeper_write(report_to, &report) < 0 || stdio_detach(c->plan) < 0)
 		_exit(EXIT_WEIR);
-	files_close(c->plan);
+	handover_close(c->hand);
 	if (memory_forget("/proc/self/maps") < 0)
 		_exit(EXIT_WEIR);
 	keeper_main(report_to, cmd);
@@ -660,6 +650,7 @@ static int keeper_fork(struct child *c, struct err *e)
 	struct pipes *p = &c->pipes;
 	pid_t keeper;
 
+	slice_keep();
 	if (pipe2(p->report, O_CLOEXEC) < 0 || pipe2(p->go, O_CLOEXEC) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->net) < 0 ||
 	    (keeper = fork()) < 0)
@@ -687,7 +678,6 @@ static int go(const struct child *c, struct err *e)
 	int r;
 
 	stage_note("pid 1: listeners sent");
-	files_close(c->plan);
 	if ((r = untraceable(e)) < 0)
 		return r;
 	if (write(p->go[1], "", 1) < 0 && errno != EPIPE) /* EPIPE: the keeper's report says why */
@@ -702,9 +692,55 @@ static int go(const struct child *c, struct err *e)
 	if ((r = powers_drop(e)) < 0)
 		return r;
 	stage_note("pid 1: power dropped");
-	if ((r = stdio_detach(c->plan)) < 0 || (r = memory_forget("/proc/self/maps")) < 0)
+	r = stdio_detach(c->plan);
+	handover_close(c->hand);
+	if (r < 0 || (r = memory_forget("/proc/self/maps")) < 0)
 		return err_set(e, -r, "make the sandbox's first process forget");
 	return 0;
+}
+
+/* A terminal and a cgroup are there before the keeper, whose own they are too. */
+static int plan_enter(struct child *c, struct err *e)
+{
+	int r;
+
+	plan_take(c);
+	if (!c->early->waits) {
+		/* EPIPE: the keeper's report says why */
+		if (write(c->pipes.go[1], "", 1) < 0 && errno != EPIPE)
+			return err_set(e, errno, "hand on the sandbox's plan");
+		return 0;
+	}
+	if ((r = cgroup_enter(c->plan, e)) < 0 ||
+	    (pty_wanted(&c->plan->tty) && (r = terminal_make(c, e)) < 0))
+		return r;
+	scope_close(&c->pts);
+	return keeper_fork(c, e);
+}
+
+/* What needs no plan is done by one process after the other, while the third makes the plan, so that
+ * two processors do for them; and this one sleeps when the plan comes, which is then its turn. */
+static int begin(struct child *c, struct err *e)
+{
+	int r = setup_begin(c, e);
+
+	if (r < 0 || (c->early->waits && (r = c->pts = pty_fs(e)) < 0) ||
+	    (r = tree_begin(&c->tree, c->early->uid, c->pts, e)) < 0)
+		return r;
+	if (!c->early->waits && (r = keeper_fork(c, e)) < 0)
+		return r;
+	return plan_enter(c, e);
+}
+
+static int enter(struct child *c, struct err *e)
+{
+	int r = tree_enter(&c->tree, c->plan, network_join, c, e);
+
+	if (r < 0)
+		return r;
+	slice_anywhere();
+	stage_note("pid 1: tree entered");
+	return listeners_send(c, e);
 }
 
 /* On the fresh stack; never returns, so that nothing of the command line's code runs on. */
@@ -718,7 +754,7 @@ static int child_main(void *arg)
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	stage_note("pid 1: begins");
-	if (setup_begin(c, &e) < 0 || keeper_fork(c, &e) < 0 || setup_end(c, &e) < 0)
+	if (begin(c, &e) < 0 || enter(c, &e) < 0)
 		child_fail(shim.monitor, &e);
 	shim.keeper = c->pipes.report[0]; /* go() forgets @c */
 	shim.keeper_pid = c->keeper;
@@ -732,8 +768,9 @@ static int child_main(void *arg)
 /* clone(2) by libc rather than clone3: libc's changes the stack, which is what must be left behind. */
 static pid_t child_clone(void *stack, struct child *c, int *pidfd)
 {
+	/* one that waits may enter a cgroup before a namespace of them begins there */
 	int flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
-		    CLONE_PIDFD | SIGCHLD | (c->plan->cgroup_fd < 0 ? CLONE_NEWCGROUP : 0);
+		    CLONE_PIDFD | SIGCHLD | (c->early->waits ? 0 : CLONE_NEWCGROUP);
 
 	if (MEMORY_SANITIZED) {
 		pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, pidfd, NULL, NULL);
@@ -743,38 +780,101 @@ static pid_t child_clone(void *stack, struct child *c, int *pidfd)
 	return clone(child_main, (char *)stack + STACK_BYTES, flags, c, pidfd);
 }
 
-int sandbox_start(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
-		  struct err *e)
+/* Signals stay out of the child until it has blocked them itself. */
+static int child_start(struct sandbox *s, struct child *c, struct err *e)
 {
-	struct child c = { .plan = plan,
-			   .sock = shim_sock,
+	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	sigset_t all, old;
+	int num;
+
+	if (stack == MAP_FAILED)
+		return err_set(e, errno, "make a stack for the sandbox");
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &old);
+	s->pid = child_clone(stack, c, &s->pidfd);
+	num = errno;
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	(void)munmap(stack, STACK_BYTES);
+	if (s->pid > 0)
+		return 0;
+	(void)err_set(e, num, "make the sandbox's namespaces");
+	return machine_why_namespaces(e);
+}
+
+int sandbox_begin(struct sandbox *s, const struct sandbox_early *early, struct err *e)
+{
+	struct child c = { .early = early,
+			   .hand = &s->hand,
 			   .listeners = { -1, -1 },
 			   .diag = -1,
-			   .proc = -1,
 			   .pts = -1,
 			   .master = -1,
 			   .tty = -1 };
-	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-	int fd = -1, num;
-	pid_t child;
+	int sv[2], r;
 
+	*s = (struct sandbox){ .early = *early, .sock = -1, .pidfd = -1 };
 	if (memory_check() < 0) {
-		if (stack != MAP_FAILED)
-			(void)munmap(stack, STACK_BYTES);
 		(void)err_set(e, ENOMEM, "get memory that can be forgotten again");
 		return err_fix(e, "raise the limits on memory: ulimit -d, ulimit -v");
 	}
-	if (stack == MAP_FAILED)
-		return err_set(e, errno, "make a stack for the sandbox");
-	child = child_clone(stack, &c, &fd);
-	num = errno;
-	(void)munmap(stack, STACK_BYTES);
-	if (child < 0) {
-		(void)err_set(e, num, "make the sandbox's namespaces");
-		return machine_why_namespaces(e);
+	if ((r = handover_open(&s->hand, e)) < 0)
+		return r;
+	if ((r = fd_pair(sv)) < 0) {
+		handover_close(&s->hand);
+		return err_set(e, -r, "make a socket pair");
 	}
-	*pid = child;
-	*pidfd = fd;
-	return 0;
+	c.sock = sv[1];
+	r = child_start(s, &c, e);
+	(void)close(sv[1]);
+	s->sock = sv[0];
+	if (r < 0)
+		sandbox_abandon(s);
+	return r;
+}
+
+void sandbox_abandon(struct sandbox *s)
+{
+	SCOPED_FD int sock = take_fd(&s->sock);
+	SCOPED_FD int pidfd = take_fd(&s->pidfd);
+
+	handover_close(&s->hand);
+	if (pidfd < 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	while (waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){ 0 }, WEXITED | __WALL) < 0 &&
+	       errno == EINTR)
+		;
+}
+
+/* May a sandbox that began so go on with @plan? */
+static bool fits(const struct sandbox *s, const struct sandbox_plan *plan)
+{
+	const struct sandbox_early *b = &s->early;
+
+	return s->sock >= 0 && b->uid == plan->uid && b->gid == plan->gid &&
+	       b->net_host == plan->net_host && b->nkeep == plan->nkeep &&
+	       (b->waits ||
+		(plan_has_own_stdio(plan) && plan->cgroup_fd < 0 && !pty_wanted(&plan->tty)));
+}
+
+int sandbox_start(struct sandbox *s, const struct sandbox_plan *plan, struct err *e)
+{
+	int r = 0;
+
+	if (!fits(s, plan)) {
+		const struct sandbox_early early = { .uid = plan->uid,
+						     .gid = plan->gid,
+						     .net_host = plan->net_host,
+						     .waits = true,
+						     .keep_fds = plan->keep_fds,
+						     .nkeep = plan->nkeep };
+
+		sandbox_abandon(s);
+		r = sandbox_begin(s, &early, e);
+	}
+	if (r == 0 && (r = handover_give(&s->hand, plan, s->sock, e)) < 0)
+		sandbox_abandon(s);
+	handover_close(&s->hand);
+	return r;
 }

@@ -20,6 +20,7 @@
 #include "common/fd.h"
 #include "common/feature.h"
 #include "common/scope.h"
+#include "sandbox/plan.h"
 
 /* Beside the layers: the stage itself, on which the new root is mounted, is not found by "..". */
 #define WHITEOUT "whiteout"
@@ -308,19 +309,18 @@ int tree_overlay(int layer, int lower, int on, const char *name, struct err *e)
 	return mount_on(mnt, on, name, e);
 }
 
-int tree_pinned(const char *path, int pin, struct err *e)
+int tree_pinned(const char *path, const struct plan_pin *pin, struct err *e)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
 				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 	SCOPED_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-	struct stat now, then;
+	struct stat now;
 
 	if (fd < 0)
 		return err_set(e, errno, "open '%s'", path);
-	if (fstat(fd, &now) < 0 || fstat(pin, &then) < 0)
+	if (fstat(fd, &now) < 0)
 		return err_set(e, errno, "stat '%s'", path);
-	if (now.st_dev != then.st_dev || now.st_ino != then.st_ino ||
-	    (now.st_mode & S_IFMT) != (then.st_mode & S_IFMT))
+	if (now.st_dev != pin->dev || now.st_ino != pin->ino || (now.st_mode & S_IFMT) != pin->type)
 		return err_set(e, 0, "'%s' was replaced while the sandbox was being made", path);
 	return take_fd(&fd);
 }

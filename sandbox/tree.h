@@ -9,21 +9,33 @@
 #include "common/msg.h"
 
 struct err;
+struct plan_pin;
 struct sandbox_plan;
+struct tree;
 
 /**
- * tree_enter() - build the tree of @plan and make it this process's root
+ * tree_begin() - what is the same in every tree: the system's directories, /dev, /proc
  * Call in a mount namespace of one's own, with all capabilities over it, as pid 1 of its own pid
- * namespace. After it the host's tree lies on the new root and no path but "/.." leads there:
- * tree_leave() comes next, before anything runs that is not weir's.
+ * namespace.
+ * @uid: the sandbox's user
  * @pts: a devpts to mount on /dev/pts, the caller's; -1: a fresh one
+ * Return: 0, or -errno with @e: the caller must end, the tree is half made */
+int tree_begin(struct tree *t, uid_t uid, int pts, struct err *e);
+
+/**
+ * tree_enter() - build the rest of the tree, @plan's, and make it this process's root
+ * After it the host's tree lies on the new root and no path but "/.." leads there: tree_leave() comes
+ * next, before anything runs that is not weir's. @t keeps nothing but what is the caller's from now on:
+ * proc, an O_RDONLY directory descriptor of the new /proc, and picks, descriptors of fspick(2) of
+ * overlays that may be made to look anew.
  * @before: called with @arg before /sys is made: enters the network namespace that it shows
- * @proc: an O_RDONLY directory descriptor of the new /proc, the caller's
- * @picks, @npicks: descriptors of fspick(2), the caller's: overlays that may be made to look anew
  *
  * Return: 0, or -errno with @e: the caller must end, the tree is half made */
-int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg, struct err *e),
-	       void *arg, int *proc, int picks[TREES_MAX], size_t *npicks, struct err *e);
+int tree_enter(struct tree *t, const struct sandbox_plan *plan,
+	       int (*before)(void *arg, struct err *e), void *arg, struct err *e);
+
+/** tree_drop() - close what tree_begin() opened, in a process that was forked since and makes no tree */
+void tree_drop(const struct tree *t);
 
 /**
  * tree_leave() - take the host's tree away, by the process that called tree_enter()
@@ -42,9 +54,10 @@ bool tree_left(void);
  *	   layered by itself, so that none can be reached from another
  * @root:  its directory "root", mounted: the new root */
 struct tree {
-	const struct sandbox_plan *plan;
+	const struct sandbox_plan *plan; /* tree_enter()'s */
+	uid_t uid;			 /* tree_begin()'s, like pts */
+	int pts;
 	int stage, root;
-	int pts;	      /* tree_enter()'s */
 	dev_t dev;	      /* of the tmpfs */
 	int picks[TREES_MAX]; /* fspick(2) of the overlays over trees of the host */
 	size_t npicks;
@@ -80,7 +93,7 @@ int tree_layer(struct tree *t, struct err *e);
 int tree_overlay(int layer, int lower, int on, const char *name, struct err *e);
 /** tree_pinned() - open @path in this namespace and make sure it is what @pin was when it was judged.
  * Return: an O_PATH descriptor the caller owns, or -errno with @e */
-int tree_pinned(const char *path, int pin, struct err *e);
+int tree_pinned(const char *path, const struct plan_pin *pin, struct err *e);
 /** tree_bind() - clone the open @source with all beneath it and mount it at the open place @on
  * @attr: MOUNT_ATTR_… to set. Return: 0, or -errno with @e */
 int tree_bind(int source, int on, unsigned long long attr, const char *name, struct err *e);

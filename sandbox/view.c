@@ -339,7 +339,7 @@ static int proc_make(struct tree *t, struct err *e)
 		return r;
 	if ((fd = openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		return err_set(e, errno, "open '/proc' inside");
-	if (t->plan->uid == 0 && (r = proc_guard(t, fd, e)) < 0)
+	if (t->uid == 0 && (r = proc_guard(t, fd, e)) < 0)
 		return r;
 	t->proc = take_fd(&fd);
 	return 0;
@@ -412,7 +412,7 @@ static void tree_pick(struct tree *t, const char *path)
 
 static int grant_mount(struct tree *t, const struct plan_grant *g, struct err *e)
 {
-	SCOPED_FD int from = tree_pinned(g->path, g->fd, e);
+	SCOPED_FD int from = tree_pinned(g->path, &g->pin, e);
 	SCOPED_FD int on = from < 0 ? -1 : place_open(t, g->path, g->is_dir, e);
 	SCOPED_FD int layer = -1;
 	int r;
@@ -443,7 +443,7 @@ static int project_mount(struct tree *t, struct err *e)
 {
 	const struct sandbox_plan *p = t->plan;
 	const struct plan_grant g = {
-		.fd = p->project_fd,
+		.pin = p->project_pin,
 		.path = p->project,
 		.write = p->project_write,
 		.is_dir = true,
@@ -500,14 +500,12 @@ static int links_make(struct tree *t, struct err *e)
 static int exe_copy(struct tree *t, struct err *e)
 {
 	SCOPED_FD int to = openat(t->root, "run/weir/weir", O_WRONLY | O_TRUNC | O_CLOEXEC);
-	char self[40];
 	SCOPED_FD int from = -1;
 	ssize_t n;
 
 	if (to < 0)
 		return err_set(e, errno, "make '/run/weir/weir' inside");
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", t->plan->exe_fd);
-	if ((from = open(self, O_RDONLY | O_CLOEXEC)) < 0)
+	if ((from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) < 0)
 		return err_set(e, errno, "open weir's own program");
 	while ((n = sendfile(to, from, NULL, 1 << 20)) > 0)
 		;
@@ -523,7 +521,7 @@ static int exe_mount(struct tree *t, struct err *e)
 
 	if (on < 0)
 		return on;
-	if ((from = tree_pinned(t->plan->exe, t->plan->exe_fd, e)) < 0)
+	if ((from = tree_pinned(t->plan->exe, &t->plan->exe_pin, e)) < 0)
 		return exe_copy(t, e);
 	return tree_bind(from, on, SAFE_RO, "/run/weir/weir", e);
 }
@@ -559,40 +557,66 @@ int tree_leave(struct err *e)
 	return tree_left() ? 0 : err_set(e, EBUSY, "leave the host's tree");
 }
 
-int tree_enter(const struct sandbox_plan *plan, int pts, int (*before)(void *arg, struct err *e),
-	       void *arg, int *proc, int picks[TREES_MAX], size_t *npicks, struct err *e)
+/** struct step - one part of a tree, and its name in the table of stages */
+struct step {
+	int (*make)(struct tree *t, struct err *e);
+	const char *name;
+};
+
+static int steps_take(struct tree *t, const struct step *s, size_t n, struct err *e)
 {
-	static const struct {
-		int (*make)(struct tree *, struct err *);
-		const char *name;
-	} steps[] = {
-		{ stage_make, "pid 1: tree: stage" },	  { system_make, "pid 1: tree: system" },
-		{ var_make, "pid 1: tree: /var" },	  { etc_mount, "pid 1: tree: /etc" },
-		{ private_make, "pid 1: tree: private" }, { dev_make, "pid 1: tree: /dev" },
-		{ proc_make, "pid 1: tree: /proc" },	  { grants_mount, "pid 1: tree: grants" },
-		{ masks_mount, "pid 1: tree: masks" },	  { host_make, "pid 1: tree: host" },
-		{ links_make, "pid 1: tree: links" },	  { exe_mount, "pid 1: tree: weir" },
-	};
-	struct tree t = { .plan = plan, .pts = pts, .stage = -1, .root = -1, .proc = -1 };
 	mode_t mask = umask(0); /* the command gets its own back */
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(steps) && r >= 0; i++)
-		if ((r = steps[i].make(&t, e)) >= 0)
-			stage_note(steps[i].name);
-	if (r >= 0 && (r = before(arg, e)) >= 0)
-		stage_note("pid 1: network joined");
-	if (r >= 0 && (r = sys_make(&t, e)) >= 0 && (r = root_enter(&t, e)) >= 0)
-		stage_note("pid 1: tree: pivoted");
+	for (size_t i = 0; i < n && r >= 0; i++)
+		if ((r = s[i].make(t, e)) >= 0)
+			stage_note(s[i].name);
 	(void)umask(mask);
-	scope_close(&t.stage);
-	scope_close(&t.root);
-	if (r < 0) {
-		scope_close(&t.proc);
-		return r;
+	return r < 0 ? r : 0;
+}
+
+int tree_begin(struct tree *t, uid_t uid, int pts, struct err *e)
+{
+	static const struct step steps[] = { { stage_make, "pid 1: tree: stage" },
+					     { system_make, "pid 1: tree: system" },
+					     { dev_make, "pid 1: tree: /dev" },
+					     { proc_make, "pid 1: tree: /proc" } };
+
+	*t = (struct tree){ .uid = uid, .pts = pts, .stage = -1, .root = -1, .proc = -1 };
+	return steps_take(t, steps, ARRAY_LEN(steps), e);
+}
+
+void tree_drop(const struct tree *t)
+{
+	const int fds[] = { t->stage, t->root, t->proc };
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+}
+
+int tree_enter(struct tree *t, const struct sandbox_plan *plan,
+	       int (*before)(void *arg, struct err *e), void *arg, struct err *e)
+{
+	static const struct step steps[] = {
+		{ var_make, "pid 1: tree: /var" },	  { etc_mount, "pid 1: tree: /etc" },
+		{ private_make, "pid 1: tree: private" }, { grants_mount, "pid 1: tree: grants" },
+		{ masks_mount, "pid 1: tree: masks" },	  { host_make, "pid 1: tree: host" },
+		{ links_make, "pid 1: tree: links" },	  { exe_mount, "pid 1: tree: weir" },
+	};
+	static const struct step last[] = { { sys_make, "pid 1: tree: /sys" },
+					    { root_enter, "pid 1: tree: pivoted" } };
+	int r;
+
+	t->plan = plan;
+	r = steps_take(t, steps, ARRAY_LEN(steps), e);
+	if (r >= 0 && (r = before(arg, e)) >= 0) {
+		stage_note("pid 1: network joined");
+		r = steps_take(t, last, ARRAY_LEN(last), e);
 	}
-	*proc = t.proc;
-	memcpy(picks, t.picks, sizeof(t.picks));
-	*npicks = t.npicks;
-	return 0;
+	scope_close(&t->stage);
+	scope_close(&t->root);
+	if (r < 0)
+		scope_close(&t->proc);
+	return r;
 }

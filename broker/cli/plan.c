@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/plan.c - from options, policy and place to a plan of the sandbox.
- * Everything that can be refused is refused here, before a process, a mount or a file exists. What the
- * plan holds is open or copied: nothing in it points into the caller's strings. */
+ * Everything that can be refused is refused here, before a mount or a file exists; the sandbox's first
+ * process may wait for the plan already, and ends without it. What the plan holds is open or copied: nothing in it points into the caller's strings. */
 #include "broker/cli/plan.h"
 
 #include <errno.h>
@@ -273,6 +273,11 @@ static bool counts_by_namespace(void)
 	return major > 5 || (major == 5 && minor >= 14);
 }
 
+bool plan_net_host(const struct policy *policy)
+{
+	return policy_network(policy) == NETWORK_ALLOW || feature_off("netns");
+}
+
 static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_in *in,
 		     struct err *e)
 {
@@ -281,7 +286,7 @@ static int plan_fill(struct sandbox_plan *p, struct judge *j, const struct plan_
 
 	if ((r = view_check(in, e)) < 0)
 		return r;
-	p->net_host = policy_network(in->policy) == NETWORK_ALLOW || feature_off("netns");
+	p->net_host = plan_net_host(in->policy);
 	if (policy_network(in->policy) == NETWORK_ALLOWLIST) {
 		p->listeners = policy_route(in->policy) != ROUTE_TRANSPARENT;
 		p->transparent = policy_route(in->policy) != ROUTE_PROXY;

@@ -85,4 +85,10 @@ struct plan_in {
  * Return: 0, or -errno with @e: nothing was created, nothing is left open */
 int plan_build(struct sandbox_plan *plan, const struct plan_in *in, struct err *e);
 
+/* What the sandbox must know before there is a plan. */
+/** plan_net_host() - the plan's net_host */
+bool plan_net_host(const struct policy *policy);
+/** stdio_fill() - 0, 1 and 2 are open and none is a directory. Return: 0, or -errno with @e */
+int stdio_fill(struct err *e);
+
 #endif

@@ -30,8 +30,6 @@ int command_plan(struct sandbox_plan *p, const struct judge *j, const struct pla
 int cmd_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e);
 /** keep_plan() - the descriptors of --keep-fd */
 int keep_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e);
-/** stdio_fill() - 0, 1 and 2 are open and none is a directory */
-int stdio_fill(struct err *e);
 /** environ_plan() - after cmd_plan() */
 int environ_plan(struct sandbox_plan *p, const struct plan_in *in, struct err *e);
 

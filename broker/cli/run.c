@@ -195,9 +195,51 @@ static char **follow_files(void *live)
 	return layers_files(f->at);
 }
 
+/* For the monitor, to whom descriptors and process go. */
+static int sandbox_go(void *sandbox, const struct sandbox_plan *plan, int *sock, pid_t *pid,
+		      int *pidfd, struct err *e)
+{
+	struct sandbox *s = sandbox;
+	int r = sandbox_start(s, plan, e);
+
+	if (r < 0)
+		return r;
+	*sock = take_fd(&s->sock);
+	*pidfd = take_fd(&s->pidfd);
+	*pid = s->pid;
+	return 0;
+}
+
+/* Does the plan hold what the sandbox's first process must have before it forks? */
+static bool sandbox_waits(const struct typed *t, const struct policy *policy)
+{
+	return t->o.tty == TTY_ALWAYS || isatty(0) == 1 || isatty(1) == 1 || isatty(2) == 1 ||
+	       policy_pids(policy) || policy_memory_mib(policy) || policy_cpu_percent(policy);
+}
+
+/* The network namespace is made while the plan is. What fails here is tried again with the plan, whose
+ * faults are told first. */
+static void sandbox_early(struct sandbox *s, const struct typed *t, const struct policy *policy,
+			  const struct surroundings *at)
+{
+	const struct sandbox_early early = {
+		.uid = at->who.uid,
+		.gid = at->who.gid,
+		.net_host = plan_net_host(policy),
+		.waits = sandbox_waits(t, policy),
+		.keep_fds = t->o.keep_fds,
+		.nkeep = t->o.nkeep,
+	};
+	struct err e = { 0 };
+
+	if (stdio_fill(&e) == 0)
+		(void)sandbox_begin(s, &early, &e);
+	stage_note("sandbox begun");
+}
+
 /* Everything decided: start it, or answer a machine that cannot make a sandbox. */
-static int start(const struct typed *t, struct policy *policy, struct sandbox_plan *plan,
-		 const char *id, struct surroundings *at)
+static int start(const struct typed *t, struct policy *policy, struct sandbox *sandbox,
+		 struct sandbox_plan *plan, const char *id, struct surroundings *at)
 {
 	const struct weir_dirs *dirs = &at->dirs;
 	struct followed live = { .options = &t->o.layers, .at = at };
@@ -215,7 +257,8 @@ static int start(const struct typed *t, struct policy *policy, struct sandbox_pl
 	run.tty = t->o.tty;
 	run.quiet = t->o.layers.quiet;
 	run.verbose = t->o.verbose;
-	run.sandbox_start = sandbox_start;
+	run.sandbox = sandbox;
+	run.sandbox_start = sandbox_go;
 	run.sandbox_explain = machine_explain;
 	run.nursery_start = nursery_start;
 	run.guard_start = guard_start;
@@ -286,6 +329,7 @@ static int prepare(struct typed *t, struct err *e, int *status)
 	struct policy *policy = NULL;
 	struct sandbox_plan plan = { 0 };
 	struct surroundings at = { 0 };
+	struct sandbox sandbox = { .sock = -1, .pidfd = -1 };
 	char id[RUN_ID_LEN + 1];
 	int r = option_id(id, e);
 
@@ -300,6 +344,7 @@ static int prepare(struct typed *t, struct err *e, int *status)
 		policy_free(policy);
 		return r;
 	}
+	sandbox_early(&sandbox, t, policy, &at);
 	r = plan_build(&plan,
 		       &(struct plan_in){ .policy = policy,
 					  .who = &at.who,
@@ -318,9 +363,10 @@ static int prepare(struct typed *t, struct err *e, int *status)
 	stage_note("plan built");
 	if (r >= 0) {
 		policy_fix(t, &at, &plan);
-		*status = start(t, policy, &plan, id, &at);
+		*status = start(t, policy, &sandbox, &plan, id, &at);
 		plan_free(&plan);
 	}
+	sandbox_abandon(&sandbox);
 	if (t->shell)
 		free(t->argv);
 	surroundings_free(&at);

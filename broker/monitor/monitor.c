@@ -389,7 +389,7 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 {
 	struct sandbox_plan *plan = m->run->plan;
 	int stdio[3] = { plan->stdio[0], plan->stdio[1], plan->stdio[2] };
-	int sv[2], r;
+	int r;
 
 	if ((r = terminal_open(m, e)) < 0 ||
 	    (r = relay_out_open(&m->out, plan->stdio, plan->tty.on, e)) < 0)
@@ -398,15 +398,11 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 		note("the command gets no terminal: output passes through a pipe, input is /dev/null");
 	if ((r = masks_start(m, e)) < 0)
 		return r;
-	r = fd_pair(sv);
-	if (r < 0)
-		return err_set(e, -r, "make a socket pair");
-	m->shim_sock = sv[0];
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &m->repo_since);
-	stage_note("monitor: clones the sandbox");
-	r = m->run->sandbox_start(plan, sv[1], &m->shim_pid, &m->shim_pidfd, e);
-	stage_note("monitor: sandbox cloned");
-	(void)close(sv[1]);
+	stage_note("monitor: gives the plan");
+	r = m->run->sandbox_start(m->run->sandbox, plan, &m->shim_sock, &m->shim_pid,
+				  &m->shim_pidfd, e);
+	stage_note("monitor: plan given");
 	memcpy(plan->stdio, stdio, sizeof(stdio));
 	if (r < 0)
 		return r;
@@ -458,8 +454,6 @@ static int nursery_begin(struct monitor *m, bool listed, struct err *e)
 	pid_t pid = -1;
 	int sv[2], r;
 
-	/* The sandbox begins meanwhile: its first process and this one must not fork at the same time,
-	 * since copies of one memory wait for each other. */
 	(void)monitor_own_refresh(m);
 	(void)resolv_follow(&m->resolv);
 	r = fd_pair(sv);
@@ -505,8 +499,9 @@ static void entry_open_or_tell(struct monitor *m)
 		entry_drop(m, &e);
 }
 
-static int guard_begin(struct monitor *m, bool listed, struct err *e)
+static int guard_begin(struct monitor *m, struct err *e)
 {
+	const bool listed = policy_network(m->run->policy) == NETWORK_ALLOWLIST;
 	struct err why = { 0 };
 	int r;
 
@@ -547,10 +542,15 @@ static void entry_begin(struct monitor *m)
 	control_start(m);
 }
 
-/* The command runs: now what other commands find this sandbox by, the watches, and the lock. Not
- * sooner: it would take the processor from what the command waits for. */
+/* The command runs: now the nursery, what other commands find this sandbox by, the watches, and the lock.
+ * Not sooner: it would take the processor from what the command waits for. Who connects meanwhile waits
+ * in the backlog. */
 static int serve_begin(struct monitor *m, struct err *e)
 {
+	int r = guard_begin(m, e);
+
+	if (r < 0)
+		return r;
 	entry_begin(m);
 	live_start(m);
 	ask_line_open(m);
@@ -624,9 +624,6 @@ static int begin(struct monitor *m, struct err *e)
 	status_begin(m);
 	remains_namespace(&m->remains, m->shim_pid);
 	repo_begin(m); /* the sandbox is being made meanwhile */
-	r = guard_begin(m, is_brokered, e);
-	if (r < 0)
-		return r;
 	if (is_brokered)
 		limit_tell(m);
 	launcher_watch(m);

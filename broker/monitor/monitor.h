@@ -62,10 +62,11 @@ struct run {
 	struct forward *forwards;
 	size_t nforwards;
 	bool quiet, verbose;
-	/* sandbox_start(), nursery_start(), guard_start(): the monitor is linked with none, so that no call
-	 * of its own reaches their folders */
-	int (*sandbox_start)(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
-			     struct err *e);
+	/* sandbox_start() of @sandbox, nursery_start(), guard_start(): the monitor is linked with none, so
+	 * that no call of its own reaches their folders. @sock and @pidfd are then the monitor's */
+	void *sandbox;
+	int (*sandbox_start)(void *sandbox, const struct sandbox_plan *plan, int *sock, pid_t *pid,
+			     int *pidfd, struct err *e);
 	void (*sandbox_explain)(
 		struct err *e); /* may be NULL: what only the host's namespaces show */
 	int (*nursery_start)(int sock, pid_t *pid, int *pidfd, struct err *e);

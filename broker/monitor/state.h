@@ -134,8 +134,8 @@ struct monitor {
 	bool status_lost; /* it did not take a line */
 	bool have_status;
 	struct err *err; /* why the command did not run */
-	int (*lock)(struct monitor *m,
-		    struct err *e); /* give up power, once the command runs; NULL: done */
+	/* once the command runs: start the nursery, then give up power; NULL: done */
+	int (*lock)(struct monitor *m, struct err *e);
 
 	/* the exposed side */
 	int nursery_sock, nursery_pidfd;

@@ -100,15 +100,21 @@ static pid_t process(void (*main_of)(int), int sock, int *pidfd)
 	return pid;
 }
 
-static int stub_sandbox(const struct sandbox_plan *plan, int shim_sock, pid_t *pid, int *pidfd,
-			struct err *e)
+static int stub_sandbox(void *sandbox, const struct sandbox_plan *plan, int *sock, pid_t *pid,
+			int *pidfd, struct err *e)
 {
+	int sv[2];
+
+	(void)sandbox;
 	(void)plan;
 	if (script.start_fails) {
 		e->unavailable = true;
 		return err_set(e, EPERM, "make the sandbox's namespaces");
 	}
-	*pid = process(script.shim, shim_sock, pidfd);
+	assert_int_equal(fd_pair(sv), 0);
+	*sock = sv[0];
+	*pid = process(script.shim, sv[1], pidfd);
+	(void)close(sv[1]);
 	return *pid < 0 ? -errno : 0;
 }
 

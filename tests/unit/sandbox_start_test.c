@@ -101,18 +101,19 @@ static void plan_make(struct sandbox_plan *p, const char *const *argv)
 static void start(struct seen *s, struct sandbox_plan *p)
 {
 	struct err e = { 0 };
-	int sv[2], out[2];
+	struct sandbox box = { .sock = -1, .pidfd = -1 };
+	int out[2];
 
 	*s = (struct seen){ .sock = -1, .pidfd = -1, .pipe = -1 };
-	assert_int_equal(fd_pair(sv), 0);
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
 	p->stdio[1] = out[1];
 	p->stdio[2] = out[1];
-	if (sandbox_start(p, sv[1], &s->pid, &s->pidfd, &e) < 0)
+	if (sandbox_start(&box, p, &e) < 0)
 		fail_msg("%s: %s", e.what, strerror(e.num));
-	(void)close(sv[1]);
 	(void)close(out[1]);
-	s->sock = sv[0];
+	s->sock = box.sock;
+	s->pid = box.pid;
+	s->pidfd = box.pidfd;
 	s->pipe = out[0];
 }
 
