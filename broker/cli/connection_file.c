@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/connection_file.c - what of a Jupyter connection file concerns the sandbox.
- * Runs as the user, before anything is created. The file is the client's; it lies where other programs
+ * Runs as the user, before anything is inside. The file is the client's; it lies where other programs
  * of the user write, so that its ports and its address are checked before anything listens. */
 #include "broker/cli/connection_file.h"
 

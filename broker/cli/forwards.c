@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/forwards.c - publish and reach lines: from the policy to listeners and a plan.
- * Runs as the user before anything is created: a port that is taken is an error of the launch. */
+ * Runs as the user before anything is inside: a port that is taken is an error of the launch. */
 #include "broker/cli/forwards.h"
 
 #include <assert.h>

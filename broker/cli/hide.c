@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/hide.c - hide lines: what a sandbox does not see of what it is shown.
- * Runs as the user, before anything is created. A path may be a link: then both the name and what it
+ * Runs as the user, before anything is inside. A path may be a link: then both the name and what it
  * leads to are hidden. */
 #include "broker/cli/hide.h"
 

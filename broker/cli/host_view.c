@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/host_view.c - view host: the host's tree as read-only grants.
- * Runs as the user, before anything is created. An overlay neither shows nor may hide what is mounted
+ * Runs as the user, before anything is inside. An overlay neither shows nor may hide what is mounted
  * below it, so a directory that has such mounts becomes one of the sandbox's own, with an overlay for
  * each directory in it, a mount for each file and a copy of each link. What is made there later is
  * then not seen; elsewhere it is, unless a hidden name stands for it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/judge.h - may this place of the host be shared? Judged by the canonical path of what is
- * open, before anything is created (SPEC section 6). */
+ * open, before anything is inside (SPEC section 6). */
 #ifndef WEIR_BROKER_CLI_JUDGE_H
 #define WEIR_BROKER_CLI_JUDGE_H
 

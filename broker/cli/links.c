@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/links.c - the symlinks on the way to a path.
- * Runs in the command's own process before anything is created. Believes nothing on the way: every
+ * Runs in the command's own process before anything is inside. Believes nothing on the way: every
  * link may lie where a sandboxed command can replace it, which is why they are named. */
 #include "broker/cli/links.h"
 

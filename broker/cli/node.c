@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/node.c - grants of what is neither file nor directory: one unix socket, one device.
- * Runs in the command's own process before anything is created. Who named the path is trusted, what it
+ * Runs in the command's own process before anything is inside. Who named the path is trusted, what it
  * leads to is not: it is opened once, without connecting or opening the device, and judged by its kind
  * and canonical path. */
 #include "broker/cli/node.h"

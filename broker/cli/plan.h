@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/plan.h - who runs weir, where, and what the sandbox will be: decided and opened before
- * anything is created. Believes its caller; distrusts every path, its own environment included. */
+ * anything is inside. Believes its caller; distrusts every path, its own environment included. */
 #ifndef WEIR_BROKER_CLI_PLAN_H
 #define WEIR_BROKER_CLI_PLAN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/repo.c - the repository of P: what git runs is read-only, what it writes is not.
- * Runs in the command's own process before anything is created. P is a stranger's: its .git file may
+ * Runs in the command's own process before anything is inside. P is a stranger's: its .git file may
  * point anywhere, so a directory outside P counts only when its own files, which P's author cannot
  * write, name P. A directory above a read-only name is mounted on itself: it cannot be renamed then.
  *   .git a directory --> guarded; a file --the directory names P--> that one is; a link --> as a link,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/run.c - weir run: options in, a sandbox out.
  * Runs as the user, in the process that becomes the monitor. Everything that can be wrong with what
- * was typed is an error before anything is created. */
+ * was typed is an error before anything is inside. */
 #include "cli.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/toolroots.c - the toolchains that PATH, the environment, P/.venv and CMD lead to.
- * Runs as the user, before anything is created. PATH and the variables are the user's own; what lies in
+ * Runs as the user, before anything is inside. PATH and the variables are the user's own; what lies in
  * P is a stranger's, so what a link, a pyvenv.cfg or a first line of it names is shared only where the
  * table or the shape of a toolchain says that it is one, and only where a read grant could be given. */
 #include "broker/cli/toolroots.h"

@@ -312,7 +312,7 @@ void monitor_check_done(struct monitor *m)
 	ev_break(m->loop, EVBREAK_ALL);
 }
 
-/* ---- before anything is created ---- */
+/* ---- before the command runs ---- */
 
 const char *monitor_network_name(const struct monitor *m)
 {

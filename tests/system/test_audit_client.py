@@ -122,7 +122,7 @@ def test_hostile_names_of_programs_are_escaped_and_cut(net):
             argv0 = b"\\x1b]0;x\\x07\\r\\n\\xff\\",\\"pid\\":1" + b"A" * 4096
             if os.fork() == 0:
                 os.execv(exe, [argv0, "-c", "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT "
-                         "hostile.example.net:80 HTTP/1.1\\\\r\\\\n\\\\r\\\\n' >&3; read x <&3; sleep 1000"])
+                         "hostile.example.net:80 HTTP/1.1\\\\r\\\\n\\\\r\\\\n' >&3; read x <&3; sleep 1000; :"])  # not the last: stays bash
             result = None
         """)
         sb.wait_audit(lambda r: r.get("host") == "hostile.example.net")
