@@ -120,9 +120,9 @@ def test_hostile_names_of_programs_are_escaped_and_cut(net):
             exe = os.getcwd() + "/" + "\\x1b[2J\\n\\u202e\\"" + "e" * 200
             shutil.copy("/usr/bin/bash", exe)
             argv0 = b"\\x1b]0;x\\x07\\r\\n\\xff\\",\\"pid\\":1" + b"A" * 4096
-            if os.fork() == 0:
+            if os.fork() == 0:  # what it ends with is not its last command: it stays bash
                 os.execv(exe, [argv0, "-c", "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT "
-                         "hostile.example.net:80 HTTP/1.1\\\\r\\\\n\\\\r\\\\n' >&3; read x <&3; sleep 1000; :"])  # not the last: stays bash
+                         "hostile.example.net:80 HTTP/1.1\\\\r\\\\n\\\\r\\\\n' >&3; read x <&3; sleep 1000; :"])
             result = None
         """)
         sb.wait_audit(lambda r: r.get("host") == "hostile.example.net")
