@@ -125,8 +125,8 @@ static int on_spawned(struct monitor *m, struct rx *rx)
 	stage_note("monitor: locked");
 	m->phase = PHASE_SERVE;
 	/* not sooner: it would take the processor from what the command waits for */
-	if (plan_is_brokered(m->run->plan) && m->nursery == NURSERY_UP && worker_start(m) < 0)
-		nursery_lost(m, "the network worker cannot be started");
+	if (plan_is_brokered(m->run->plan) && m->nursery == NURSERY_UP)
+		ev_idle_start(m->loop, &m->worker_turn);
 	status_started(m);
 	terminal_running(m);
 	route_tell(m);

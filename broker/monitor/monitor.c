@@ -99,11 +99,29 @@ static void on_audit_retry(struct ev_loop *loop, ev_timer *w, int revents)
 		ev_timer_stop(loop, w);
 }
 
+/* What every verdict leans on and follows; the worker is told at its start. */
+static void places_read(struct monitor *m)
+{
+	(void)monitor_own_refresh(m);
+	(void)resolv_follow(&m->resolv);
+}
+
 static void on_turn_over(struct ev_loop *loop, ev_prepare *w, int revents)
 {
 	(void)loop;
 	(void)revents;
 	record_flush(w->data);
+}
+
+static void on_worker_turn(struct ev_loop *loop, ev_idle *w, int revents)
+{
+	struct monitor *m = w->data;
+
+	(void)revents;
+	ev_idle_stop(loop, w);
+	places_read(m);
+	if (m->nursery == NURSERY_UP && worker_start(m) < 0)
+		nursery_lost(m, "the network worker cannot be started");
 }
 
 static void on_out_ended(void *arg)
@@ -171,7 +189,8 @@ int monitor_init(struct monitor *m, struct run *run)
 	ev_timer_init(&m->audit_timer, on_audit_retry, 0., AUDIT_RETRY_S);
 	ev_timer_init(&m->drain_timer, on_drain_late, 0., DRAIN_S);
 	ev_prepare_init(&m->audit_turn, on_turn_over);
-	m->audit_timer.data = m->drain_timer.data = m->audit_turn.data = m;
+	ev_idle_init(&m->worker_turn, on_worker_turn);
+	m->audit_timer.data = m->drain_timer.data = m->audit_turn.data = m->worker_turn.data = m;
 	ev_prepare_start(m->loop, &m->audit_turn);
 	return 0;
 }
@@ -293,6 +312,7 @@ void monitor_end(struct monitor *m, int status)
 	m->phase = PHASE_DRAIN;
 	questions_close(m);
 	terminal_ending(m);
+	ev_idle_stop(m->loop, &m->worker_turn);
 	worker_stop(m);
 	if (worker_gone(m))
 		nursery_kill(m); /* it goes while pid 1 of the sandbox does */
@@ -454,8 +474,6 @@ static int nursery_begin(struct monitor *m, bool listed, struct err *e)
 	pid_t pid = -1;
 	int sv[2], r;
 
-	(void)monitor_own_refresh(m);
-	(void)resolv_follow(&m->resolv);
 	r = fd_pair(sv);
 	if (r < 0)
 		return err_set(e, -r, "make a socket pair");
@@ -570,6 +588,7 @@ static int proxy_begin(struct monitor *m, struct err *e)
 	r = limit_check(e);
 	if (r == 0)
 		r = nursery_begin(m, true, e);
+	places_read(m);
 	if (r == 0 && worker_start(m) < 0)
 		r = err_set(e, 0, "the network worker cannot be started");
 	if (r < 0)
@@ -690,6 +709,8 @@ static void finish(struct monitor *m, int status)
 			  : json_pack("{s:i, s:o*}", "status", status, "limits", record_limits(m)));
 	remains_leave(&m->remains, m->trees.fd, m->trees.n);
 	stage_note("monitor: exit recorded");
+	nursery_reap(m); /* while the sandbox goes */
+	stage_note("monitor: nursery reaped");
 	sandbox_reap(m);
 	stage_note("monitor: sandbox reaped");
 	cgroup_remove(&m->cgroup);
@@ -697,8 +718,6 @@ static void finish(struct monitor *m, int status)
 	lost = audit_close(m->audit, &why);
 	losses_report(lost, why);
 	stage_note("monitor: audit closed");
-	nursery_reap(m);
-	stage_note("monitor: nursery reaped");
 	/* the command line may now run the command without a sandbox: then it has not ended */
 	is_over = !m->err || !m->err->unavailable ||
 		  policy_unavailable(m->run->policy) == UNAVAILABLE_ERROR;

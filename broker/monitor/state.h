@@ -188,6 +188,7 @@ struct monitor {
 	bool pipe_ignored;
 	ev_timer term_timer, drain_timer, audit_timer;
 	ev_prepare audit_turn; /* the records of a turn are written before the next wait */
+	ev_idle worker_turn;   /* the worker is started when nothing else is to be done */
 	struct relay_out out;
 	struct terminal terminal;
 	struct notices notices;
