@@ -58,9 +58,10 @@ static bool names_may_hold(const struct names *l, const char *rel)
 	for (size_t at = 0; at < l->len;) {
 		const char *name = name_at(l, &at);
 
-		/* the first letter tells most of them apart; in ASCII, case is this bit */
-		if (((name[0] ^ rel[0]) & ~0x20) == 0 && strncasecmp(name, rel, len) == 0 &&
-		    name[len] == '\0')
+		/* the first letters tell most of them apart; in ASCII, case is this bit */
+		if ((name[0] ^ rel[0]) & ~0x20 || (len > 1 && (name[1] ^ rel[1]) & ~0x20))
+			continue;
+		if (strncasecmp(name, rel, len) == 0 && name[len] == '\0')
 			return true;
 	}
 	return false;
