@@ -98,6 +98,7 @@ static json_t *say_info(struct control_client *c, const json_t *req)
 	json_t *o = json_object();
 
 	(void)req;
+	live_paths(m);
 	(void)json_object_set_new(o, "v", json_integer(CONTROL_VERSION));
 	(void)json_object_set_new(o, "ok", json_true());
 	set(o, "id", m->run->id);

@@ -124,9 +124,7 @@ static int on_spawned(struct monitor *m, struct rx *rx)
 	m->lock = NULL;
 	stage_note("monitor: locked");
 	m->phase = PHASE_SERVE;
-	/* not sooner: it would take the processor from what the command waits for */
-	if (plan_is_brokered(m->run->plan) && m->nursery == NURSERY_UP)
-		ev_idle_start(m->loop, &m->worker_turn);
+	ev_idle_start(m->loop, &m->late);
 	status_started(m);
 	terminal_running(m);
 	route_tell(m);

@@ -388,8 +388,13 @@ void live_start(struct monitor *m)
 		(void)entry_parents(m->run->config, NULL); /* else its parent is watched */
 	if (m->run->keep_open)
 		m->run->keep_open(m->run->live);
-	paths_ask(m);
 	ev_timer_start(m->loop, &m->live.begin);
+}
+
+void live_paths(struct monitor *m)
+{
+	if (!m->live.paths)
+		paths_ask(m);
 }
 
 void live_free(struct monitor *m)

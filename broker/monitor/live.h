@@ -38,6 +38,8 @@ void live_init(struct monitor *m);
 /** live_start() - follow the files of m->run->files() from now on; makes the user's own directory.
  * Before the monitor is locked */
 void live_start(struct monitor *m);
+/** live_paths() - fill m->live.paths, where they are not yet */
+void live_paths(struct monitor *m);
 /**
  * live_reload() - read the policy's files now and put what they say in force
  * What is broken is told on stderr and in the audit, once; the last good policy stays. Open

@@ -51,6 +51,9 @@
 #define WORKER_FDS 64	   /* descriptors of the worker that are no connection's */
 #define WORKER_FDS_MIN 160 /* below it the worker does not start: pools, listeners, 64 tunnels */
 #define REAP_MS 2000	   /* for a killed sandbox to be gone */
+/* Of libev's priorities: pid 1 of the sandbox, then the steps of on_late(), then all others, so that no
+ * amount of output keeps the worker from being started. */
+#define FIRST 1
 
 /* ---- watchers ---- */
 
@@ -100,10 +103,35 @@ static void on_audit_retry(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 /* What every verdict leans on and follows; the worker is told at its start. */
-static void places_read(struct monitor *m)
+static void own_read(struct monitor *m)
 {
 	(void)monitor_own_refresh(m);
+}
+
+static void servers_read(struct monitor *m)
+{
 	(void)resolv_follow(&m->resolv);
+}
+
+static void worker_begin(struct monitor *m)
+{
+	if (plan_is_brokered(m->run->plan) && m->nursery == NURSERY_UP && worker_start(m) < 0)
+		nursery_lost(m, "the network worker cannot be started");
+}
+
+/* Behind the lock. One step between two looks at what happens: the end of a short command is heard at
+ * once, and what it makes needless is not done. Not sooner: it would take the processor from what the
+ * command waits for. */
+static void on_late(struct ev_loop *loop, ev_idle *w, int revents)
+{
+	static void (*const steps[])(struct monitor * m) = { own_read, servers_read, worker_begin };
+	struct monitor *m = w->data;
+
+	(void)revents;
+	if (m->late_at < ARRAY_LEN(steps))
+		steps[m->late_at++](m);
+	if (m->late_at == ARRAY_LEN(steps))
+		ev_idle_stop(loop, w);
 }
 
 static void on_turn_over(struct ev_loop *loop, ev_prepare *w, int revents)
@@ -111,17 +139,6 @@ static void on_turn_over(struct ev_loop *loop, ev_prepare *w, int revents)
 	(void)loop;
 	(void)revents;
 	record_flush(w->data);
-}
-
-static void on_worker_turn(struct ev_loop *loop, ev_idle *w, int revents)
-{
-	struct monitor *m = w->data;
-
-	(void)revents;
-	ev_idle_stop(loop, w);
-	places_read(m);
-	if (m->nursery == NURSERY_UP && worker_start(m) < 0)
-		nursery_lost(m, "the network worker cannot be started");
 }
 
 static void on_out_ended(void *arg)
@@ -189,8 +206,9 @@ int monitor_init(struct monitor *m, struct run *run)
 	ev_timer_init(&m->audit_timer, on_audit_retry, 0., AUDIT_RETRY_S);
 	ev_timer_init(&m->drain_timer, on_drain_late, 0., DRAIN_S);
 	ev_prepare_init(&m->audit_turn, on_turn_over);
-	ev_idle_init(&m->worker_turn, on_worker_turn);
-	m->audit_timer.data = m->drain_timer.data = m->audit_turn.data = m->worker_turn.data = m;
+	ev_idle_init(&m->late, on_late);
+	ev_set_priority(&m->late, FIRST);
+	m->audit_timer.data = m->drain_timer.data = m->audit_turn.data = m->late.data = m;
 	ev_prepare_start(m->loop, &m->audit_turn);
 	return 0;
 }
@@ -312,7 +330,7 @@ void monitor_end(struct monitor *m, int status)
 	m->phase = PHASE_DRAIN;
 	questions_close(m);
 	terminal_ending(m);
-	ev_idle_stop(m->loop, &m->worker_turn);
+	ev_idle_stop(m->loop, &m->late);
 	worker_stop(m);
 	if (worker_gone(m))
 		nursery_kill(m); /* it goes while pid 1 of the sandbox does */
@@ -398,9 +416,10 @@ static void network_allow_warn(struct monitor *m)
 /* ---- start ---- */
 
 static void io_start(struct monitor *m, ev_io *w, void (*cb)(struct ev_loop *, ev_io *, int),
-		     int fd)
+		     int fd, int priority)
 {
 	ev_io_init(w, cb, fd, EV_READ);
+	ev_set_priority(w, priority);
 	w->data = m;
 	ev_io_start(m->loop, w);
 }
@@ -427,8 +446,8 @@ static int sandbox_begin(struct monitor *m, struct err *e)
 	if (r < 0)
 		return r;
 	relay_out_started(&m->out, m->loop, on_out_ended, m);
-	io_start(m, &m->shim_io, on_shim, m->shim_sock);
-	io_start(m, &m->shim_exit_io, on_shim_exit, m->shim_pidfd);
+	io_start(m, &m->shim_io, on_shim, m->shim_sock, FIRST);
+	io_start(m, &m->shim_exit_io, on_shim_exit, m->shim_pidfd, FIRST);
 	ev_io_init(&m->shim_out, on_shim_out, m->shim_sock, EV_WRITE);
 	m->shim_out.data = m;
 	return 0;
@@ -486,8 +505,8 @@ static int nursery_begin(struct monitor *m, bool listed, struct err *e)
 	remains_namespace(&m->remains, pid);
 	stage_note("monitor: nursery started");
 	m->nursery = NURSERY_UP;
-	io_start(m, &m->nursery_io, on_nursery, m->nursery_sock);
-	io_start(m, &m->nursery_exit_io, on_nursery_exit, m->nursery_pidfd);
+	io_start(m, &m->nursery_io, on_nursery, m->nursery_sock, 0);
+	io_start(m, &m->nursery_exit_io, on_nursery_exit, m->nursery_pidfd, 0);
 	return 0;
 }
 
@@ -588,7 +607,8 @@ static int proxy_begin(struct monitor *m, struct err *e)
 	r = limit_check(e);
 	if (r == 0)
 		r = nursery_begin(m, true, e);
-	places_read(m);
+	own_read(m);
+	servers_read(m);
 	if (r == 0 && worker_start(m) < 0)
 		r = err_set(e, 0, "the network worker cannot be started");
 	if (r < 0)

@@ -188,7 +188,8 @@ struct monitor {
 	bool pipe_ignored;
 	ev_timer term_timer, drain_timer, audit_timer;
 	ev_prepare audit_turn; /* the records of a turn are written before the next wait */
-	ev_idle worker_turn;   /* the worker is started when nothing else is to be done */
+	ev_idle late;	       /* steps that wait until nothing else is to be done */
+	size_t late_at;
 	struct relay_out out;
 	struct terminal terminal;
 	struct notices notices;

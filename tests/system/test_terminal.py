@@ -7,7 +7,7 @@ import time
 import pytest
 
 from terminals import INNER, PROMPT, Shell, Terminal, wait_weir, weir
-from world import BIN, PYTHON, Procs, alive, all_pids, cmdline, stat_of, wait_until
+from world import BIN, PYTHON, Procs, alive, all_pids, cmdline, need, stat_of, wait_until
 
 # the prompt is not in the echo of the line that asks for it
 INNER_BASH = f"{BIN} run -q --preset none --env PS1=inn'er> ' -- bash --norc --noprofile -i"
@@ -424,3 +424,14 @@ def test_flow_control_stops_the_command_not_weir(w):
         t.see(b"\\d+\r\n")
         t.send("\x03")
         assert t.end() == 130
+
+
+def test_output_without_end_does_not_keep_the_network_from_being_served(w):
+    """the worker is started when nothing else is to be done, but output is nothing to wait for"""
+    need("curl", "curl")
+    w.http("93.184.216.34", 80, "allowed")
+    with weir(w, "--allow", "allowed.example.org:80", "--", "sh", "-c",
+              "yes & curl -sS -m 60 http://allowed.example.org/busy >got; kill $!; wait; cat got; echo '<'") as t:
+        t.see("y\r\ny\r\ny")
+        t.see("allowed /busy")
+        assert t.end() == 0
