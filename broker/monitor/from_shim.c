@@ -108,17 +108,32 @@ static void route_tell(const struct monitor *m)
 	note("a connection inside is there before the host is dialled: one that fails is reset");
 }
 
+/* The command has begun: this is neither "before the command ran" nor, by on-unavailable, a reason to run
+ * it once more. */
+static void serve_failed(struct monitor *m, const struct err *e)
+{
+	char why[ERR_TEXT_MAX];
+
+	monitor_kill_sandbox(m);
+	(void)err_text(e, why);
+	m->phase = PHASE_SERVE;
+	status_started(m);
+	record_event(m, "broker_lost", json_pack("{s:s}", "cause", why));
+	note("%s: the sandbox was ended", why);
+	monitor_end(m, 128 + SIGKILL);
+}
+
 static int on_spawned(struct monitor *m, struct rx *rx)
 {
 	struct msg_spawned s;
+	struct err e = { 0 };
 
 	if (msg_get_spawned(&rx->body, &s) < 0 || s.pid == 0 || !is_listening(m))
 		return -EBADMSG;
 	m->shim = SHIM_RUNNING;
 	stage_note("monitor: heard that CMD runs");
-	if (m->lock && m->lock(m, m->err) < 0) {
-		monitor_kill_sandbox(m);
-		monitor_end(m, 125);
+	if (m->lock && m->lock(m, &e) < 0) {
+		serve_failed(m, &e);
 		return 0;
 	}
 	m->lock = NULL;

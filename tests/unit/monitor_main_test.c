@@ -19,10 +19,12 @@
 
 #include "tests/unit/monitor_fixture.h"
 
+#define UNAVAILABLE 99 /* the answer of on-unavailable would come now */
+
 static struct {
 	void (*shim)(int sock);	  /* speaks for pid 1 of the sandbox */
 	void (*worker)(int sock); /* speaks for each worker */
-	bool start_fails;
+	bool start_fails, nursery_fails;
 } script;
 
 /* What has come to pass, for all processes of a run to see. */
@@ -150,7 +152,10 @@ static void nursery(int sock)
 
 static int stub_nursery(int sock, pid_t *pid, int *pidfd, struct err *e)
 {
-	(void)e;
+	if (script.nursery_fails) {
+		e->unavailable = true;
+		return err_set(e, ENOSYS, "create the namespaces of the network worker");
+	}
 	*pid = process(nursery, sock, pidfd);
 	return *pid < 0 ? -errno : 0;
 }
@@ -340,7 +345,7 @@ static int run_monitor(const char *policy, void (*during)(pid_t))
 		status = monitor_main(&run, &e);
 		if (e.what[0])
 			err_print(&e);
-		_exit(status);
+		_exit(e.unavailable ? UNAVAILABLE : status);
 	}
 	if (during)
 		during(pid);
@@ -499,6 +504,17 @@ static void deny_starts_no_nursery(void **state)
 	assert_non_null(strstr(log_text(), "\"message\":\"LISTENERS\""));
 }
 
+/* Else on-unavailable would run it once more, without a sandbox. */
+static void a_command_that_has_begun_is_ended_when_no_nursery_can_be_started(void **state)
+{
+	(void)state;
+	script.shim = shim_deaf;
+	script.nursery_fails = true;
+	assert_int_equal(run_monitor("on-unavailable allow\nallow a.example\n", NULL), 137);
+	assert_non_null(strstr(log_text(), "\"event\":\"broker_lost\""));
+	assert_non_null(strstr(log_text(), "\"event\":\"exit\",\"status\":137"));
+}
+
 static void required_audit_that_cannot_open_starts_nothing(void **state)
 {
 	(void)state;
@@ -524,6 +540,7 @@ int main(void)
 		T(verdicts_are_given_behind_the_lock),
 		T(five_dead_workers_cost_the_network_not_the_command),
 		T(deny_starts_no_nursery),
+		T(a_command_that_has_begun_is_ended_when_no_nursery_can_be_started),
 		T(required_audit_that_cannot_open_starts_nothing),
 	};
 
