@@ -35,8 +35,10 @@ int handover_open(struct handover *h, struct err *e)
 			MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	*h = (struct handover){ 0 };
-	if (at == MAP_FAILED)
-		return err_set(e, errno, "get memory for the sandbox's plan");
+	if (at == MAP_FAILED) {
+		(void)err_set(e, errno, "get memory for the sandbox's plan");
+		return err_fix(e, "raise the limit on address space: ulimit -v");
+	}
 	h->at = at;
 	h->size = ROOM_BYTES;
 	return 0;

@@ -609,7 +609,10 @@ __attribute__((noreturn)) static void keeper_begin(struct child *c)
 	char byte;
 	pid_t cmd;
 
-	slice_apart(1);
+	/* in the host's network pid 1 waits for nothing of this process and may have passed the point where
+	 * it takes its processors back */
+	if (!c->early->net_host)
+		slice_apart(1);
 	tree_drop(&c->tree);
 	(void)close(c->sock);
 	scope_close(&c->pts);

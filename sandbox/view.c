@@ -45,12 +45,13 @@ static int stage_make(struct tree *t, struct err *e)
 	static const char *const opts[][2] = { { "source", "weir" },
 					       { "mode", "0755" },
 					       { NULL, NULL } };
-	struct mount_attr priv = { .propagation = MS_PRIVATE };
+	struct mount_attr slave = { .propagation = MS_SLAVE };
 	struct stat st;
 	int r;
 
-	/* the first step that takes power over the new namespaces: some let them be made without any */
-	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof(priv)) < 0) {
+	/* What judging lets an automounter mount on the host comes in, until host_freeze(). The first step
+	 * that takes power over the new namespaces: some let them be made without any */
+	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &slave, sizeof(slave)) < 0) {
 		(void)err_set(e, errno, "make the mounts private");
 		return machine_why_namespaces(e);
 	}
@@ -69,6 +70,17 @@ static int stage_make(struct tree *t, struct err *e)
 	if ((r = on_root(t->root)) < 0)
 		return err_set(e, -r, "mount the sandbox's root");
 	return 0;
+}
+
+/* The plan is there: what the host mounts from now on stays outside. */
+static int host_freeze(struct tree *t, struct err *e)
+{
+	struct mount_attr priv = { .propagation = MS_PRIVATE };
+
+	(void)t;
+	return mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof(priv)) < 0
+		       ? err_set(e, errno, "make the mounts private")
+		       : 0;
 }
 
 static int place_mount(int mnt, const struct tree *t, const char *path, struct err *e)
@@ -97,7 +109,7 @@ static int private_dir(struct tree *t, const char *name, const char *path, mode_
 /* A host directory read-only at the same place; absent on the host, absent inside. */
 static int system_dir(struct tree *t, const char *path, struct err *e)
 {
-	struct mount_attr ma = { .attr_set = SAFE_RO };
+	struct mount_attr ma = { .attr_set = SAFE_RO, .propagation = MS_PRIVATE };
 	SCOPED_FD int mnt = open_tree(AT_FDCWD, path,
 				      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
 					      AT_SYMLINK_NOFOLLOW);
@@ -242,7 +254,8 @@ static int host_make(struct tree *t, struct err *e)
 static int dev_node(struct tree *t, const char *path, struct err *e)
 {
 	struct mount_attr ma = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
-					     MOUNT_ATTR_NOEXEC };
+					     MOUNT_ATTR_NOEXEC,
+				 .propagation = MS_PRIVATE };
 	SCOPED_FD int mnt = open_tree(AT_FDCWD, path,
 				      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
 
@@ -599,10 +612,15 @@ int tree_enter(struct tree *t, const struct sandbox_plan *plan,
 	       int (*before)(void *arg, struct err *e), void *arg, struct err *e)
 {
 	static const struct step steps[] = {
-		{ var_make, "pid 1: tree: /var" },	  { etc_mount, "pid 1: tree: /etc" },
-		{ private_make, "pid 1: tree: private" }, { grants_mount, "pid 1: tree: grants" },
-		{ masks_mount, "pid 1: tree: masks" },	  { host_make, "pid 1: tree: host" },
-		{ links_make, "pid 1: tree: links" },	  { exe_mount, "pid 1: tree: weir" },
+		{ host_freeze, "pid 1: tree: host frozen" },
+		{ var_make, "pid 1: tree: /var" },
+		{ etc_mount, "pid 1: tree: /etc" },
+		{ private_make, "pid 1: tree: private" },
+		{ grants_mount, "pid 1: tree: grants" },
+		{ masks_mount, "pid 1: tree: masks" },
+		{ host_make, "pid 1: tree: host" },
+		{ links_make, "pid 1: tree: links" },
+		{ exe_mount, "pid 1: tree: weir" },
 	};
 	static const struct step last[] = { { sys_make, "pid 1: tree: /sys" },
 					    { root_enter, "pid 1: tree: pivoted" } };

@@ -10,10 +10,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -98,10 +100,9 @@ static void plan_make(struct sandbox_plan *p, const char *const *argv)
 	p->exe_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 }
 
-static void start(struct seen *s, struct sandbox_plan *p)
+static void start_begun(struct seen *s, struct sandbox box, struct sandbox_plan *p)
 {
 	struct err e = { 0 };
-	struct sandbox box = { .sock = -1, .pidfd = -1 };
 	int out[2];
 
 	*s = (struct seen){ .sock = -1, .pidfd = -1, .pipe = -1 };
@@ -115,6 +116,11 @@ static void start(struct seen *s, struct sandbox_plan *p)
 	s->pid = box.pid;
 	s->pidfd = box.pidfd;
 	s->pipe = out[0];
+}
+
+static void start(struct seen *s, struct sandbox_plan *p)
+{
+	start_begun(s, (struct sandbox){ .sock = -1, .pidfd = -1 }, p);
 }
 
 static void hear(struct seen *s, const struct msg_head *h, struct msg_rd *r)
@@ -279,6 +285,84 @@ static void nothing_of_the_hosts_mounts_is_left(void **state)
 		lines += *c == '\n';
 	assert_true(lines >= 15 && lines <= (getuid() == 0 ? 50U : 28U));
 	assert_null(strstr(s.out, " - cgroup"));
+}
+
+static bool text_write(const char *file, const char *text)
+{
+	SCOPED_FD int fd = open(file, O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* A host of the test's own, whose mounts are shared as systemd's are. */
+static void host_make(void)
+{
+	const uid_t uid = getuid();
+	const gid_t gid = getgid();
+	char map[48];
+
+	assert_int_equal(unshare(CLONE_NEWUSER | CLONE_NEWNS), 0);
+	assert_true(text_write("/proc/self/setgroups", "deny"));
+	(void)snprintf(map, sizeof(map), "%u %u 1\n", uid, uid);
+	assert_true(text_write("/proc/self/uid_map", map));
+	(void)snprintf(map, sizeof(map), "%u %u 1\n", gid, gid);
+	assert_true(text_write("/proc/self/gid_map", map));
+	assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL), 0);
+}
+
+/* It sleeps for nothing else in a way that a signal could end. */
+static void await_plan_wanted(pid_t pid)
+{
+	char path[40], text[256], *state;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	for (int ms = 0; ms < WAIT_MS; ms++) {
+		SCOPED_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = read(fd, text, sizeof(text) - 1);
+
+		assert_true(n > 0);
+		text[n] = '\0';
+		state = strrchr(text, ')');
+		assert_non_null(state);
+		if (state[2] == 'S')
+			return;
+		(void)usleep(1000);
+	}
+	fail_msg("the sandbox's first process does not wait for its plan");
+}
+
+/* As an automounter does, when the plan's judging is the first to look there. */
+static void what_the_host_mounts_while_the_plan_is_made_is_inside(void **state)
+{
+	const char *const argv[] = { "cat", "mounted", NULL };
+	static struct seen s;
+	struct sandbox box;
+	struct sandbox_plan p;
+	struct sandbox_early early = { .uid = getuid(), .gid = getgid(), .waits = true };
+	struct err e = { 0 };
+	char file[PATH_MAX + 16];
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (pid > 0) {
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		return;
+	}
+	host_make();
+	assert_int_equal(sandbox_begin(&box, &early, &e), 0);
+	await_plan_wanted(box.pid);
+	assert_int_equal(mount("t", project, "tmpfs", 0, "mode=0755"), 0);
+	(void)snprintf(file, sizeof(file), "%s/mounted", project);
+	assert_int_equal(close(open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0644)), 0);
+	assert_true(text_write(file, "by the host"));
+	plan_make(&p, argv);
+	start_begun(&s, box, &p);
+	finish(&s, &p);
+	assert_string_equal(s.out, "by the host");
+	_exit(0);
 }
 
 static const struct {
@@ -716,6 +800,7 @@ int main(void)
 		cmocka_unit_test(
 			the_command_leads_a_job_of_the_session_of_pid_1_which_is_not_its_parent),
 		cmocka_unit_test(nothing_of_the_hosts_mounts_is_left),
+		cmocka_unit_test(what_the_host_mounts_while_the_plan_is_made_is_inside),
 		cmocka_unit_test(each_fact_about_the_inside_holds),
 		cmocka_unit_test(signals_that_weir_was_started_with_ignored_are_not_ignored_inside),
 		cmocka_unit_test(the_keeper_stands_in_the_new_root),
