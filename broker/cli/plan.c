@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* broker/cli/plan.c - from options, policy and place to a plan of the sandbox.
- * Everything that can be refused is refused here, before a mount or a file exists; the sandbox's first
- * process may wait for the plan already, and ends without it. What the plan holds is open or copied: nothing in it points into the caller's strings. */
+ * Everything that can be refused is refused here, before a mount or a file can be seen; the sandbox's
+ * first process may wait for the plan already, and ends without it. What the plan holds is open or
+ * copied: nothing in it points into the caller's strings. */
 #include "broker/cli/plan.h"
 
 #include <errno.h>
