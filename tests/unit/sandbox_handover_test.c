@@ -21,6 +21,7 @@
 #include "common/fd.h"
 #include "common/scope.h"
 #include "sandbox/handover.h"
+#include "sandbox/memory.h"
 #include "sandbox/plan.h"
 
 #define GRANTS 300
@@ -173,6 +174,8 @@ static void points_nowhere(const struct handover *h, const void *heap)
 	const uintptr_t from = (uintptr_t)heap, to = (uintptr_t)sbrk(0);
 	const uintptr_t *word = h->at;
 
+	if (MEMORY_SANITIZED)
+		return; /* the heap lies elsewhere, in pieces */
 	assert_true(from < to);
 	for (size_t i = 0; i < h->used / sizeof(word[0]); i++)
 		if (word[i] >= from && word[i] < to)
