@@ -55,6 +55,15 @@ static bool words_have(const struct words *w, const char *word)
 	return false;
 }
 
+/* Behind the target: the words that a line of that kind ends with. */
+static bool suffixes_alone(const struct words *w)
+{
+	for (size_t i = 2; i < w->n; i++)
+		if (!str_eq(w->w[i].s, "private") && !str_eq(w->w[i].s, "no-sni"))
+			return false;
+	return true;
+}
+
 static int want_parse(struct edit *d)
 {
 	const char *keyword = verbs[d->how->verb == EDIT_FORGET ? EDIT_ALLOW : d->how->verb];
@@ -74,7 +83,7 @@ static int want_parse(struct edit *d)
 		r = lex_line(&at, d->line, strlen(d->line), &words, d->e);
 	if (r < 0)
 		return r;
-	if (words.n < 2 || (d->how->verb == EDIT_FORGET && words.n > 2))
+	if (words.n < 2 || (d->how->verb == EDIT_FORGET && !suffixes_alone(&words)))
 		return err_set(d->e, 0, "%s: '%s': expected one target", verbs[d->how->verb],
 			       d->how->words);
 	(void)verdict_of(keyword, &d->verdict);
@@ -106,7 +115,9 @@ static bool line_goes(struct edit *d, const struct words *w)
 		return false;
 	ports = pattern_ports(p, d->want);
 	if (d->how->verb == EDIT_FORGET)
-		return !d->ports_given || ports == PORTS_SAME;
+		return (!d->ports_given || ports == PORTS_SAME) &&
+		       (!d->is_private || words_have(w, "private")) &&
+		       (!d->is_no_sni || words_have(w, "no-sni"));
 	if (verdict == d->verdict) {
 		d->there |= pattern_ports(d->want, p) >= PORTS_COVERED &&
 			    (!d->is_private || words_have(w, "private")) &&

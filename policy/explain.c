@@ -180,8 +180,7 @@ static size_t denied_line(char *buf, size_t room, size_t n, const struct policy_
 		       pattern_ports_format(r->pattern, r->verdict, ports));
 	q = quote(what);
 	if (r->origin->layer == LAYER_USER && strlen(what) <= REMEDY_MAX)
-		return text_add(buf, room, n,
-				"to allow it: weir forget %s%s%s takes the rule out\n", q, what, q);
+		return text_add(buf, room, n, "to allow it: weir forget %s%s%s\n", q, what, q);
 	if (r->origin->layer == LAYER_FLAG && strlen(what) <= REMEDY_MAX)
 		return text_add(buf, room, n,
 				"to allow it: leave %s %s out; no allow rule outweighs it\n",

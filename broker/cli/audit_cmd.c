@@ -66,6 +66,7 @@ struct job {
 	struct audit_summary *sum;
 	uint64_t foreign;
 	struct audit_reader reader;
+	bool unwritten; /* what goes wrong is standard output */
 };
 
 /* ---- where ---- */
@@ -189,8 +190,11 @@ static int lines_read(struct job *j, bool partial)
 	int r;
 
 	while ((r = audit_reader_next(&j->reader, partial)) > 0) {
-		if (line_take(j, &j->reader) < 0)
-			return -EPIPE;
+		errno = 0;
+		if (line_take(j, &j->reader) < 0) {
+			j->unwritten = true;
+			return errno ? -errno : -EIO;
+		}
 	}
 	return r;
 }
@@ -203,7 +207,7 @@ static int logs_read(struct job *j, const struct audit_logs *l, struct err *e)
 		audit_reader_init(&j->reader, l->log[i].fd, 0, l->log[i].size);
 		r = lines_read(j, !j->follow);
 		if (r < 0)
-			return err_set(e, -r, r == -EPIPE ? "write the records" : "read '%s'",
+			return err_set(e, -r, j->unwritten ? "write the records" : "read '%s'",
 				       l->log[i].name);
 	}
 	return 0;
@@ -243,7 +247,8 @@ static int later_read(struct job *j, ino_t ino, off_t from, struct audit_logs *n
 		j->reader.is_inside = is_known && is_inside;
 		r = lines_read(j, !is_last);
 	}
-	return r < 0 ? err_set(e, -r, "follow '%s'", j->file) : 0;
+	return r < 0 ? err_set(e, -r, j->unwritten ? "write the records" : "follow '%s'", j->file)
+		     : 0;
 }
 
 static off_t reader_at(const struct audit_reader *r)

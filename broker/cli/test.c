@@ -28,6 +28,7 @@
 #include "common/lock.h"
 #include "common/num.h"
 #include "common/scope.h"
+#include "policy/policy.h"
 
 #define GONE_MS 5000 /* a sandbox outlives its monitor by less than this */
 #define LOCKED_MAX 64
@@ -396,12 +397,29 @@ static int print_json(const struct bench *b, json_t *holes, struct err *e)
 	return r < 0 ? err_set(e, -r, "write what was found") : 0;
 }
 
+/* What is wrong with the policy is said before everything is tried, not behind it. */
+static int policy_read(const struct layers_options *o, struct err *e)
+{
+	struct surroundings at = { 0 };
+	struct policy *policy = NULL;
+	int r = layers_load(o, &policy, &at, e);
+
+	if (r >= 0) {
+		surroundings_free(&at);
+		policy_free(policy);
+	}
+	return r;
+}
+
 static int attack(const struct options *o, struct err *e)
 {
 	struct bench b = { .origin = -1, .abstract_fd = -1 };
-	json_t *holes = o->json ? json_array() : NULL;
-	int r;
+	json_t *holes;
+	int r = policy_read(&o->layers, e);
 
+	if (r < 0)
+		return r;
+	holes = o->json ? json_array() : NULL;
 	b.probes = o->json ? json_array() : NULL;
 	(void)signal(SIGPIPE, SIG_IGN); /* what was made is removed all the same */
 	r = run_probes(&b, e);
@@ -441,5 +459,7 @@ int cmd_test(int argc, char **argv)
 		r = attack(&o, &e);
 	}
 	options_free(&o);
+	if (r < 0 && bench_interrupted())
+		return 128 + bench_interrupted(); /* who typed it knows why */
 	return r < 0 ? cli_fail(&e) : r;
 }

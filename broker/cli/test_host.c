@@ -219,11 +219,10 @@ int bench_credentials(const struct bench *b, bool there, struct err *e)
 
 static void on_signal(int sig)
 {
-	(void)sig;
-	interrupted = 1;
+	interrupted = sig;
 }
 
-bool bench_interrupted(void)
+int bench_interrupted(void)
 {
 	return interrupted;
 }

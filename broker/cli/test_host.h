@@ -33,8 +33,9 @@ struct bench {
  * descriptors and pid */
 int bench_make(struct bench *b, struct err *e);
 void bench_remove(struct bench *b);
-/** bench_interrupted() - ^C and its like: nothing more is started, what was made is to be removed */
-bool bench_interrupted(void);
+/** bench_interrupted() - ^C and its like: nothing more is started, what was made is to be removed.
+ * Return: the signal, or 0 */
+int bench_interrupted(void);
 /** bench_credentials() - make, while a sandbox runs, or remove: one that is written and one that is replaced by
  * rename, below a read grant of the home that the bench's sandboxes have. Return: 0, or -errno with @e */
 int bench_credentials(const struct bench *b, bool there, struct err *e);

@@ -108,6 +108,18 @@ def test_rows_filters_and_summary(net, log):
     assert text.startswith("TARGET") and HOST in text, text
 
 
+@pytest.mark.parametrize("args", [[], ["--json"], ["--summary"]])
+def test_what_cannot_be_written_is_said_as_that(net, log, args):
+    """more than a buffer of it, so that it is noticed in the middle"""
+    many = net.path(f"{net.project()}/many.jsonl")
+    many.write_bytes(pathlib.Path(log_of(net, log)).read_bytes() * 200)
+    assert many.stat().st_size > 1 << 16
+    with open("/dev/full", "wb") as full:
+        r = net.spawn("audit", "--file", "/" + str(many.relative_to(net.path("/"))), *args,
+                      stdout=full).finish()
+    assert r.status == 125 and "No space left on device" in r.errtext, r
+
+
 @pytest.mark.parametrize("args, word", [
     (["--since", "soon"], "'soon'"), (["nonsense"], "neither verify nor head"),
     (["verify", "--head", "abc"], "'abc'"), (["head", "--denied"], "verify and head"),

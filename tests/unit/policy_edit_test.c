@@ -69,6 +69,9 @@ static const struct {
 	  "cher.example",
 	  "allow xn--bcher-kva.example\n", "" },
 	{ EDIT_FORGET, "a.example", "allow a.example # \xff\xfe\n", "# \xff\xfe\n" },
+	{ EDIT_FORGET, "a.example private", "allow a.example\nallow a.example private no-sni\n",
+	  "allow a.example\n" },
+	{ EDIT_FORGET, "a.example no-sni", "allow a.example private\n", NULL },
 };
 
 static int edit(enum policy_edit_verb verb, const char *words, const char *before, char **out,
@@ -108,7 +111,7 @@ static const struct {
 	{ EDIT_ALLOW, "a.example # x", "", "expected a target" },
 	{ EDIT_ALLOW, "a.example\nallow *", "", "expected a target" },
 	{ EDIT_ALLOW, "", "", "expected a target" },
-	{ EDIT_FORGET, "a.example private", "", "expected one target" },
+	{ EDIT_FORGET, "a.example privat", "", "expected one target" },
 	{ EDIT_ALLOW, "a.example", "allow b.example\nalow c\n", "F:2:1: 'alow'" },
 	{ EDIT_FORGET, "a.example", "allow a.example\r\n", "F:1:16: control byte" },
 };

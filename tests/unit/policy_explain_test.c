@@ -45,7 +45,7 @@ static const struct {
 	{ "# why\ndeny  .example  # because", "a.example", NULL, 443,
 	  "weir: a.example:443 is denied\n"
 	  "/p:2: deny .example\n"
-	  "to allow it: weir forget .example takes the rule out\n" },
+	  "to allow it: weir forget .example\n" },
 	{ "allow a.example", "::1", NULL, 443,
 	  "weir: [::1]:443 is not allowed\n"
 	  "no rule of the policy matches\n"
@@ -74,7 +74,7 @@ static const struct {
 	{ "deny *.example:1-9,22", "a.example", NULL, 22,
 	  "weir: a.example:22 is denied\n"
 	  "/p:1: deny *.example:1-9,22\n"
-	  "to allow it: weir forget '*.example:1-9,22' takes the rule out\n" },
+	  "to allow it: weir forget '*.example:1-9,22'\n" },
 };
 
 static enum reason ask(struct policy *p, size_t i, struct target *t, char *buf, size_t room)
