@@ -87,6 +87,9 @@ int home_make(struct tree *t, struct err *e)
 	for (size_t i = 0; i < p->ndotfiles; i++)
 		if ((r = home_file_put(from, &p->dotfiles[i], p->kept_home != NULL, e)) < 0)
 			return r;
+	/* XDG_CACHE_HOME names it whatever becomes of the cache */
+	if (!p->cache && !p->kept_home && mkdirat(from, ".cache", 0700) < 0 && errno != EEXIST)
+		return err_set(e, errno, "make '~/.cache' inside");
 	if (fstat(from, &st) < 0)
 		return err_set(e, errno, "stat the home directory inside");
 	t->home_dev = st.st_dev;

@@ -114,8 +114,9 @@ def test_the_cache_of_a_project_stays_and_anothers_is_not_reached(fresh):
         r = fresh.run(flag, f"{base}/{key}", "--", "true", cwd=b)
         assert r.status == 125 and "weir's own files" in r.errtext, r
     fresh.write("/srv/off", "cache off\n")
-    r = fresh.run("-p", "/srv/off", "--", "sh", "-c", "ls -A ~; mkdir ~/.cache && echo ok", cwd=a).ok()
-    assert r.text == "work\nok\n", r
+    r = fresh.run("-p", "/srv/off", "--", "sh", "-c", "ls -A ~ ~/.cache; echo ok >$XDG_CACHE_HOME/x && "
+                  "cat ~/.cache/x", cwd=a).ok()
+    assert r.text == f"{fresh.home}:\n.cache\nwork\n\n{fresh.home}/.cache:\nok\n", r
 
 
 def test_a_cache_that_the_command_has_prepared_leads_nowhere(fresh):
@@ -166,8 +167,8 @@ def test_cache_list_and_prune(fresh):
 
 def test_a_cache_that_cannot_be_kept_is_told_and_private(fresh):
     fresh.write(f"{fresh.home}/.cache", "a file\n")
-    r = fresh.run("--", "sh", "-c", "mkdir -p ~/.cache && echo fine").ok()
-    assert r.text == "fine\n" and "~/.cache is gone at exit" in r.errtext, r
+    r = fresh.run("--", "sh", "-c", "echo x >~/.cache/x && cat $XDG_CACHE_HOME/x && stat -c %a ~/.cache").ok()
+    assert r.text == "x\n700\n" and "~/.cache is gone at exit" in r.errtext, r
 
 
 def test_caches_of_tools_that_keep_them_elsewhere_are_in_it(fresh):
