@@ -440,7 +440,7 @@ static int begin(struct child *c, struct err *e)
 	int r = setup_begin(c, e);
 
 	if (r < 0 || (c->early->waits && (r = c->pts = pty_fs(e)) < 0) ||
-	    (r = tree_begin(&c->tree, c->early->uid, c->pts, e)) < 0)
+	    (r = tree_begin(&c->tree, c->early->uid, c->early->view_host, c->pts, e)) < 0)
 		return r;
 	if (!c->early->waits && (r = keeper_fork(c, e)) < 0)
 		return r;
@@ -550,9 +550,10 @@ int sandbox_begin(struct sandbox *s, const struct sandbox_early *early, struct e
 
 void sandbox_abandon(struct sandbox *s)
 {
-	SCOPED_FD int sock = take_fd(&s->sock);
 	SCOPED_FD int pidfd = take_fd(&s->pidfd);
+	int sock = take_fd(&s->sock);
 
+	scope_close(&sock);
 	handover_close(&s->hand);
 	if (pidfd < 0)
 		return;
@@ -568,7 +569,8 @@ static bool fits(const struct sandbox *s, const struct sandbox_plan *plan)
 	const struct sandbox_early *b = &s->early;
 
 	return s->sock >= 0 && b->uid == plan->uid && b->gid == plan->gid &&
-	       b->net_host == plan->net_host && b->nkeep == plan->nkeep &&
+	       b->net_host == plan->net_host && b->view_host == plan->view_host &&
+	       b->nkeep == plan->nkeep &&
 	       (b->waits ||
 		(plan_has_own_stdio(plan) && plan->cgroup_fd < 0 && !pty_wanted(&plan->tty)));
 }
@@ -581,6 +583,7 @@ int sandbox_start(struct sandbox *s, const struct sandbox_plan *plan, struct err
 		const struct sandbox_early early = { .uid = plan->uid,
 						     .gid = plan->gid,
 						     .net_host = plan->net_host,
+						     .view_host = plan->view_host,
 						     .waits = true,
 						     .keep_fds = plan->keep_fds,
 						     .nkeep = plan->nkeep };

@@ -18,7 +18,7 @@ struct sandbox_plan;
 struct sandbox_early {
 	uid_t uid;
 	gid_t gid;
-	bool net_host;
+	bool net_host, view_host;
 	/* a terminal, a cgroup, or other descriptors than weir's own 0, 1 and 2 may be in the plan: the
 	 * first process then waits for it before it makes another */
 	bool waits;

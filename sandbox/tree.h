@@ -14,13 +14,13 @@ struct sandbox_plan;
 struct tree;
 
 /**
- * tree_begin() - what is the same in every tree: the system's directories, /dev, /proc
+ * tree_begin() - what is the same in every tree of a view: the system's directories, /var, /dev, /proc
  * Call in a mount namespace of one's own, with all capabilities over it, as pid 1 of its own pid
  * namespace.
- * @uid: the sandbox's user
+ * @uid, @view_host: as in the plan
  * @pts: a devpts to mount on /dev/pts, the caller's; -1: a fresh one
  * Return: 0, or -errno with @e: the caller must end, the tree is half made */
-int tree_begin(struct tree *t, uid_t uid, int pts, struct err *e);
+int tree_begin(struct tree *t, uid_t uid, bool view_host, int pts, struct err *e);
 
 /**
  * tree_enter() - build the rest of the tree, @plan's, and make it this process's root
@@ -55,7 +55,8 @@ bool tree_left(void);
  * @root:  its directory "root", mounted: the new root */
 struct tree {
 	const struct sandbox_plan *plan; /* tree_enter()'s */
-	uid_t uid;			 /* tree_begin()'s, like pts */
+	uid_t uid;			 /* tree_begin()'s, like the next two */
+	bool view_host;
 	int pts;
 	int stage, root;
 	dev_t dev;	      /* of the tmpfs */

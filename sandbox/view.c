@@ -161,7 +161,7 @@ static int var_make(struct tree *t, struct err *e)
 						{ "/run/lock", "var/lock" } };
 	int r;
 
-	if (t->plan->view_host)
+	if (t->view_host)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(empty); i++)
 		if (mkdirat(t->root, empty[i], 0755) < 0)
@@ -588,14 +588,17 @@ static int steps_take(struct tree *t, const struct step *s, size_t n, struct err
 	return r < 0 ? r : 0;
 }
 
-int tree_begin(struct tree *t, uid_t uid, int pts, struct err *e)
+int tree_begin(struct tree *t, uid_t uid, bool view_host, int pts, struct err *e)
 {
 	static const struct step steps[] = { { stage_make, "pid 1: tree: stage" },
 					     { system_make, "pid 1: tree: system" },
+					     { var_make, "pid 1: tree: /var" },
 					     { dev_make, "pid 1: tree: /dev" },
 					     { proc_make, "pid 1: tree: /proc" } };
 
-	*t = (struct tree){ .uid = uid, .pts = pts, .stage = -1, .root = -1, .proc = -1 };
+	*t = (struct tree){
+		.uid = uid, .view_host = view_host, .pts = pts, .stage = -1, .root = -1, .proc = -1
+	};
 	return steps_take(t, steps, ARRAY_LEN(steps), e);
 }
 
@@ -613,7 +616,6 @@ int tree_enter(struct tree *t, const struct sandbox_plan *plan,
 {
 	static const struct step steps[] = {
 		{ host_freeze, "pid 1: tree: host frozen" },
-		{ var_make, "pid 1: tree: /var" },
 		{ etc_mount, "pid 1: tree: /etc" },
 		{ private_make, "pid 1: tree: private" },
 		{ grants_mount, "pid 1: tree: grants" },

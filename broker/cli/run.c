@@ -226,6 +226,7 @@ static void sandbox_early(struct sandbox *s, const struct typed *t, const struct
 		.uid = at->who.uid,
 		.gid = at->who.gid,
 		.net_host = plan_net_host(policy),
+		.view_host = policy_view(policy) == VIEW_HOST,
 		.waits = sandbox_waits(t, policy),
 		.keep_fds = t->o.keep_fds,
 		.nkeep = t->o.nkeep,
