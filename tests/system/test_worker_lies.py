@@ -166,6 +166,8 @@ def test_a13_false_ends_name_nobody_outside_the_sandbox(net):
                 result = pid
             """, pair=PAIR)
             assert sb.py(ask, n=2) == 403
+            # the answer is there before anybody has looked who holds the connection
+            sb.wait_audit(lambda r: r.get("host") == "misbehave2.example.net")
             sb.py(f"os.kill({other}, 9); os.waitpid({other}, 0)")
             done = sb.close()
         one, two = (verdicts(done.audit, f"misbehave{n}.example.net")[0] for n in (1, 2))
