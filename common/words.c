@@ -14,25 +14,28 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return m < c ? m : c;
 }
 
-/* Levenshtein: insert, delete and replace cost one each */
+/* Levenshtein: insert, delete and replace cost one each; and so do two letters that changed places, the
+ * commonest slip of all (optimal string alignment) */
 static unsigned distance(const char *a, size_t alen, const char *b, size_t blen)
 {
-	unsigned row[WORD_MAX + 1];
+	unsigned rows[3][WORD_MAX + 1] = { { 0 } };
 
 	for (size_t j = 0; j <= blen; j++)
-		row[j] = (unsigned)j;
+		rows[0][j] = (unsigned)j;
 	for (size_t i = 1; i <= alen; i++) {
-		unsigned diagonal = row[0];
+		unsigned *row = rows[i % 3];
+		const unsigned *above = rows[(i + 2) % 3], *higher = rows[(i + 1) % 3];
 
 		row[0] = (unsigned)i;
 		for (size_t j = 1; j <= blen; j++) {
-			unsigned above = row[j];
-
-			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-			diagonal = above;
+			row[j] = min3(above[j] + 1, row[j - 1] + 1,
+				      above[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    higher[j - 2] + 1 < row[j])
+				row[j] = higher[j - 2] + 1;
 		}
 	}
-	return row[blen];
+	return rows[alen % 3][blen];
 }
 
 const char *nearest_word(const char *word, const char *const *words)

@@ -64,6 +64,12 @@ def test_what_tries_a_sandbox_keeps_no_cache(world, command):
     assert len(list(world.path(f"{cache}/weir").iterdir())) == 1
 
 
+@pytest.mark.parametrize("word, meant", [("rnu", "run"), ("polciy", "policy"), ("shel", "shell")])
+def test_a_slip_of_the_fingers_is_understood(world, word, meant):
+    r = world.weir(word, "--", "true")
+    assert r.status == 125 and f"'{word}' is not a weir command; did you mean '{meant}'?" in r.errtext, r
+
+
 def test_help_of_an_unknown_name_says_so(world):
     r = world.weir("help", "rum")
     assert r.status == 125 and "did you mean 'run'" in r.errtext, r
