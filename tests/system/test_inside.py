@@ -801,3 +801,12 @@ def test_modes_without_set_id_bits_and_archives_go_on(world):
         tar cf t.tar d; mkdir e; tar xpf t.tar -C e; cp -a d c; mkfifo -m 600 p
         stat -c %a d d/f d/g e/d e/d/g c/g p | tr '\\n' ' '""")
     assert r.ok().text == "1755 755 711 1755 711 711 600 ", r
+
+
+@pytest.mark.parametrize("how", [[], ["--tty", "always"], ["-n", "deny"], ["-n", "allow"]])
+def test_the_launch_leaves_nobody_on_fewer_processors(world, how):
+    """pid 1 is kept off the keeper's while the tree is made"""
+    mine = sorted(os.sched_getaffinity(0))
+    r = world.run(*how, "--", PYTHON, "-c",
+                  "import os; print([sorted(os.sched_getaffinity(p)) for p in (0, 1, 2)])").ok()
+    assert r.text.strip() == repr([mine] * 3), r

@@ -110,6 +110,47 @@ static void a_policy_that_somebody_chose_stays(void **state)
 	assert_int_equal(in_child(batch_body), 0);
 }
 
+/* Another process is kept off this one's processor, where it has one besides, and lets itself go again. */
+static int apart_body(void)
+{
+	cpu_set_t before, theirs;
+	int to[2], back[2];
+	char byte;
+	pid_t pid;
+
+	if (sched_getaffinity(0, sizeof(before), &before) < 0 || pipe(to) < 0 || pipe(back) < 0)
+		return 1;
+	slice_keep();
+	pid = fork();
+	if (pid == 0) {
+		(void)close(to[1]); /* it ends with this test */
+		if (read(to[0], &byte, 1) != 1)
+			_exit(2);
+		slice_anywhere();
+		_exit(write(back[1], "", 1) == 1 && read(to[0], &byte, 1) == 1 ? 0 : 3);
+	}
+	/* pinned, so that which processor this is cannot change meanwhile */
+	CPU_ZERO(&theirs);
+	CPU_SET((size_t)sched_getcpu(), &theirs);
+	if (pid < 0 || sched_setaffinity(0, sizeof(theirs), &theirs) < 0)
+		return 4;
+	slice_apart(pid);
+	if (sched_getaffinity(pid, sizeof(theirs), &theirs) < 0 ||
+	    CPU_COUNT(&theirs) != (CPU_COUNT(&before) > 1 ? CPU_COUNT(&before) - 1 : 1) ||
+	    (CPU_COUNT(&before) > 1 && CPU_ISSET((size_t)sched_getcpu(), &theirs)))
+		return 5;
+	if (write(to[1], "", 1) != 1 || read(back[0], &byte, 1) != 1 ||
+	    sched_getaffinity(pid, sizeof(theirs), &theirs) < 0 || !CPU_EQUAL(&theirs, &before))
+		return 6;
+	return write(to[1], "", 1) == 1 && waitpid(pid, NULL, 0) == pid ? 0 : 7;
+}
+
+static void one_process_is_kept_apart_from_another_for_a_while(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(apart_body), 0);
+}
+
 static int never_body(void)
 {
 	struct attr before = now(), a;
@@ -130,6 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(turns_are_short_until_they_are_as_before),
 		cmocka_unit_test(a_policy_that_somebody_chose_stays),
+		cmocka_unit_test(one_process_is_kept_apart_from_another_for_a_while),
 		cmocka_unit_test(what_was_never_changed_is_not_set_back),
 	};
 
